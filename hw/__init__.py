@@ -1,0 +1,1 @@
+"""The hardware: machine description and synthesizable RTL of the HBF and HBM base dies."""

@@ -1,0 +1,484 @@
+"""The machine, described once: RTL, benches, calibration and performance model read this tree.
+
+Every number of the machine is a field here or is derived here; nothing else repeats one. Build-time
+fields (geometry, widths, SRAM) shape the RTL. Run-time fields (tR, TSV and link rate, sensing,
+cache read) become registers of the RTL, so that a sweep needs no rebuild.
+
+Sources: the DASH paper (arXiv 2608.14333) sections IV and VI-A for geometry, links, SRAM and array
+timing; the UCIe 3.0 specification for the 256 B flit; Micron's HBM3E product brief for 9.2 Gb/s
+pins. What the paper leaves open (TSV rate, sensing mode, cache read) is a field with a default.
+"""
+
+import dataclasses
+import enum
+import hashlib
+import json
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from hw.errors import InputError
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+
+
+def _require(ok: bool, where: str, value: object, expected: str) -> None:
+    if not ok:
+        raise InputError(f"{where} is {value!r}: {expected}")
+
+
+def _positive(owner: object, *names: str) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        where = f"{type(owner).__name__}.{name}"
+        _require(value > 0, where, value, "must be greater than zero")
+
+
+def _power_of_two(owner: object, *names: str, least: int = 2) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        ok = isinstance(value, int) and value >= least and value & (value - 1) == 0
+        where = f"{type(owner).__name__}.{name}"
+        _require(ok, where, value, f"must be a power of two, at least {least}")
+
+
+class Sensing(enum.Enum):
+    """How the subarrays of a stack start to sense: each by itself, or a whole wave at a time."""
+
+    INDEPENDENT = "independent"
+    LOCKSTEP = "lockstep"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """NAND organisation of one HBF stack."""
+
+    dies: int = 16
+    planes: int = 32
+    subarrays: int = 4
+    page_bytes: int = 4 * KIB
+    pages_per_block: int = 256
+    blocks_per_subarray: int = 256
+
+    def __post_init__(self) -> None:
+        _power_of_two(self, "dies", "planes", "page_bytes", "pages_per_block")
+        _power_of_two(self, "subarrays", "blocks_per_subarray", least=1)
+
+    @property
+    def subarrays_per_die(self) -> int:
+        return self.planes * self.subarrays
+
+    @property
+    def wave_pages(self) -> int:
+        """Pages of one page wave: one page from every subarray of the stack."""
+        return self.dies * self.subarrays_per_die
+
+    @property
+    def wave_bytes(self) -> int:
+        return self.wave_pages * self.page_bytes
+
+    @property
+    def rows(self) -> int:
+        """Pages stacked in one subarray."""
+        return self.pages_per_block * self.blocks_per_subarray
+
+    @property
+    def stack_pages(self) -> int:
+        return self.wave_pages * self.rows
+
+    @property
+    def stack_bytes(self) -> int:
+        return self.stack_pages * self.page_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class NandTiming:
+    """Array timing; read timing, sensing and cache read are run-time registers of the RTL."""
+
+    t_read_ns: float = 3_000.0
+    t_program_ns: float = 100_000.0
+    t_erase_ns: float = 1_000_000.0
+    sensing: Sensing = Sensing.INDEPENDENT
+    cache_read: bool = True
+
+    def __post_init__(self) -> None:
+        _positive(self, "t_read_ns", "t_program_ns", "t_erase_ns")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tsv:
+    """Shared through-silicon vias of one stack, one equal lane per die (rate not in the paper)."""
+
+    bytes_per_s: float = 3.2e12
+
+    def __post_init__(self) -> None:
+        _positive(self, "bytes_per_s")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """One die-to-die link: modules of UCIe-A lanes behind one adapter, per direction."""
+
+    modules: int = 4
+    lanes: int = 64
+    gt_per_s: float = 64.0
+    usable_bytes_per_s: float = 1.6e12
+    beat_bytes: int = 1024
+    flit_bytes: int = 256
+    one_way_cycles: int = 6  # PHY and adapter 4, channel 2 (UCIe 3.0 table 1-4: 2 ns FDI to bump)
+    module_width_mm: float = 0.389
+    energy_pj_per_bit: tuple[float, float] = (0.5, 0.6)  # at 0.5 V and 0.7 V
+
+    def __post_init__(self) -> None:
+        _positive(self, "gt_per_s", "usable_bytes_per_s", "lanes")
+        _power_of_two(self, "modules", least=1)
+        _power_of_two(self, "beat_bytes", "flit_bytes", least=8)
+        _require(
+            1 <= self.one_way_cycles <= 64,
+            "Link.one_way_cycles",
+            self.one_way_cycles,
+            "must be 1 to 64 clock cycles",
+        )
+        _require(
+            self.usable_bytes_per_s <= self.raw_bytes_per_s,
+            "Link.usable_bytes_per_s",
+            self.usable_bytes_per_s,
+            f"must not exceed the raw rate of the lanes, {self.raw_bytes_per_s:.4g} B/s",
+        )
+
+    @property
+    def raw_bytes_per_s(self) -> float:
+        return self.modules * self.lanes * self.gt_per_s * 1e9 / 8
+
+    @property
+    def headroom(self) -> float:
+        """Fraction of the raw rate that is kept for the link itself."""
+        return 1 - self.usable_bytes_per_s / self.raw_bytes_per_s
+
+    @property
+    def edge_mm(self) -> float:
+        """Die edge of one endpoint."""
+        return self.modules * self.module_width_mm
+
+    @property
+    def power_w(self) -> tuple[float, float]:
+        """Power of one fully used direction at the two operating points."""
+        low, high = self.energy_pj_per_bit
+        bits_per_s = 8 * self.usable_bytes_per_s
+        return bits_per_s * low * 1e-12, bits_per_s * high * 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sram:
+    """Transfer buffers of the two base dies (per stack, usable bytes; check bits come on top)."""
+
+    hbf_regions: int = 2
+    hbf_region_bytes: int = 8 * MIB
+    relay_regions: int = 2
+    relay_region_bytes: int = 4 * MIB
+    bank_groups: int = 4
+    bank_bytes: int = 64
+    ecc_data_bits: int = 64
+    ecc_check_bits: int = 8
+
+    def __post_init__(self) -> None:
+        for name, value in (("hbf", self.hbf_regions), ("relay", self.relay_regions)):
+            _require(value == 2, f"Sram.{name}_regions", value, "the double buffer has 2 regions")
+        _require(
+            self.bank_groups == 4,
+            "Sram.bank_groups",
+            self.bank_groups,
+            "the time slots fill, Direct, fill, Relay need exactly 4 groups",
+        )
+        _power_of_two(self, "hbf_region_bytes", "relay_region_bytes")
+        _power_of_two(self, "bank_bytes", least=8)
+        _positive(self, "ecc_data_bits", "ecc_check_bits")
+
+    def physical_bytes(self, usable_bytes: int) -> int:
+        """Bytes of macro needed for ``usable_bytes`` of data with its check bits."""
+        return usable_bytes * (self.ecc_data_bits + self.ecc_check_bits) // self.ecc_data_bits
+
+    @property
+    def hbf_usable_bytes(self) -> int:
+        return self.hbf_regions * self.hbf_region_bytes
+
+    @property
+    def relay_usable_bytes(self) -> int:
+        return self.relay_regions * self.relay_region_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credits:
+    """Depth of the credited receive buffers."""
+
+    rx_beats: int = 64
+    descriptors: int = 32
+
+    def __post_init__(self) -> None:
+        _power_of_two(self, "rx_beats", least=4)
+        _power_of_two(self, "descriptors", least=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hbm:
+    """One HBM stack (HBM3E, 24 GB, 9.2 Gb/s pins)."""
+
+    stack_bytes: int = 24 * 10**9
+    data_bits: int = 1024
+    pin_gbit_per_s: float = 9.2
+    pseudo_channels: int = 32
+
+    def __post_init__(self) -> None:
+        _positive(self, "stack_bytes", "data_bits", "pin_gbit_per_s", "pseudo_channels")
+
+    @property
+    def peak_bytes_per_s(self) -> float:
+        return self.data_bits * self.pin_gbit_per_s * 1e9 / 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """Which links a package has, and how many HBM/HBF stack pairs."""
+
+    name: str
+    pairs: int
+    direct: bool  # link A: HBF to GPU
+    relay: bool  # link C: HBF to HBM
+
+    def __post_init__(self) -> None:
+        _require(1 <= self.pairs <= 8, "Topology.pairs", self.pairs, "must be 1 to 8 stack pairs")
+        _require(self.direct or self.relay, "Topology.direct", False, "needs direct or relay")
+
+
+TOPOLOGIES = {
+    t.name: t
+    for t in (
+        Topology(name="dash", pairs=2, direct=True, relay=True),
+        Topology(name="compact", pairs=1, direct=True, relay=True),
+        Topology(name="relay-only", pairs=2, direct=False, relay=True),
+        Topology(name="direct-only", pairs=2, direct=True, relay=False),
+    )
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """One HBM/HBF stack pair and its links; a :class:`Topology` says how many stand together."""
+
+    name: str
+    clock_hz: float = 2e9
+    geometry: Geometry = field(default_factory=Geometry)
+    nand: NandTiming = field(default_factory=NandTiming)
+    tsv: Tsv = field(default_factory=Tsv)
+    link: Link = field(default_factory=Link)
+    sram: Sram = field(default_factory=Sram)
+    credits: Credits = field(default_factory=Credits)
+    hbm: Hbm = field(default_factory=Hbm)
+
+    def __post_init__(self) -> None:
+        _positive(self, "clock_hz")
+        beat, page = self.link.beat_bytes, self.geometry.page_bytes
+        _require(
+            abs(self.link.raw_bytes_per_s / (beat * self.clock_hz) - 1) < 1e-9,
+            "Link.beat_bytes",
+            beat,
+            f"one beat a clock must equal the raw link rate: {beat} B x {self.clock_hz:.4g} Hz is "
+            f"not {self.link.raw_bytes_per_s:.4g} B/s",
+        )
+        _require(
+            page == beat * self.sram.bank_groups,
+            "Geometry.page_bytes",
+            page,
+            f"a page is one beat in each of {self.sram.bank_groups} bank groups: "
+            f"{beat * self.sram.bank_groups} B",
+        )
+        _require(
+            beat % self.sram.bank_bytes == 0,
+            "Sram.bank_bytes",
+            self.sram.bank_bytes,
+            f"must divide the beat of {beat} B",
+        )
+        _require(
+            self.sram.hbf_region_bytes == self.geometry.wave_bytes,
+            "Sram.hbf_region_bytes",
+            self.sram.hbf_region_bytes,
+            f"a region holds one page wave: {self.geometry.wave_bytes} B",
+        )
+        _require(
+            page <= self.sram.relay_region_bytes <= self.geometry.wave_bytes,
+            "Sram.relay_region_bytes",
+            self.sram.relay_region_bytes,
+            f"must be at least a page ({page} B) and at most a wave",
+        )
+        _require(
+            self.tsv.bytes_per_s <= self.max_tsv_bytes_per_s,
+            "Tsv.bytes_per_s",
+            self.tsv.bytes_per_s,
+            f"the SRAM takes two beats a clock: at most {self.max_tsv_bytes_per_s:.4g} B/s",
+        )
+        _require(
+            1 <= self.t_read_cycles < 2**20,
+            "NandTiming.t_read_ns",
+            self.nand.t_read_ns,
+            f"must be at least one clock and under {2**20 / self.clock_hz * 1e6:.0f} us",
+        )
+
+    # Run-time registers -------------------------------------------------------------------------
+
+    @property
+    def t_read_cycles(self) -> int:
+        """tR in clocks, rounded up."""
+        return -int(-Fraction(self.nand.t_read_ns) * Fraction(self.clock_hz) // 10**9)
+
+    @property
+    def link_beats_per_clock(self) -> Fraction:
+        """Mean data beats a clock that the link pacer lets through (25/32 in ``paper``)."""
+        return Fraction(self.link.usable_bytes_per_s) / Fraction(
+            self.link.beat_bytes * self.clock_hz
+        )
+
+    @property
+    def tsv_beats_per_clock_per_die(self) -> Fraction:
+        """Mean beats a clock on one die's TSV lane (100 B of 1024 B in ``paper``)."""
+        per_die = Fraction(self.tsv.bytes_per_s) / self.geometry.dies
+        return per_die / Fraction(self.link.beat_bytes * self.clock_hz)
+
+    @property
+    def max_tsv_bytes_per_s(self) -> float:
+        return 2 * self.link.beat_bytes * self.clock_hz
+
+    # Derived build-time widths ------------------------------------------------------------------
+
+    @property
+    def page_beats(self) -> int:
+        return self.geometry.page_bytes // self.link.beat_bytes
+
+    @property
+    def lanes(self) -> int:
+        """64-bit lanes of one beat."""
+        return self.link.beat_bytes // 8
+
+    @property
+    def relay_chunk_pages(self) -> int:
+        return self.sram.relay_region_bytes // self.geometry.page_bytes
+
+    # Bounds -------------------------------------------------------------------------------------
+
+    def steady_bound_bytes_per_s(self, paths: int) -> float:
+        """Closed-form steady read rate of one stack over ``paths`` paths, in bytes per second.
+
+        The slowest of sensing, TSV fill and link drain, overlapped as far as sensing mode and
+        cache read allow.
+        """
+        g, wave = self.geometry, self.geometry.wave_bytes
+        t_read_s = self.nand.t_read_ns * 1e-9
+        t_fill_s = wave / self.tsv.bytes_per_s
+        t_drain_s = wave / (paths * self.link.usable_bytes_per_s)
+        t_page_s = g.page_bytes * g.dies / self.tsv.bytes_per_s
+        if self.nand.cache_read:
+            period_s = max(t_read_s, t_fill_s, t_drain_s)
+        elif self.nand.sensing is Sensing.INDEPENDENT:
+            period_s = max(t_read_s + t_page_s, t_fill_s, t_drain_s)
+        else:
+            period_s = max(t_read_s + t_fill_s, t_drain_s)
+        return wave / period_s
+
+    # Identity -----------------------------------------------------------------------------------
+
+    def as_dict(self) -> dict:
+        """The whole tree as JSON-ready values."""
+        tree = dataclasses.asdict(self)
+        tree["nand"]["sensing"] = self.nand.sensing.value
+        return tree
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash over every field: a timing record belongs to exactly one fingerprint."""
+        text = json.dumps(self.as_dict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def with_registers(
+        self,
+        *,
+        t_read_us: float | None = None,
+        tsv_tbps: float | None = None,
+        link_tbps: float | None = None,
+        sensing: Sensing | None = None,
+        cache_read: bool | None = None,
+    ) -> "Machine":
+        """The same silicon with other run-time registers; ``None`` leaves a register alone."""
+        nand, tsv, link = self.nand, self.tsv, self.link
+        if t_read_us is not None:
+            nand = dataclasses.replace(nand, t_read_ns=t_read_us * 1e3)
+        if sensing is not None:
+            nand = dataclasses.replace(nand, sensing=sensing)
+        if cache_read is not None:
+            nand = dataclasses.replace(nand, cache_read=cache_read)
+        if tsv_tbps is not None:
+            tsv = dataclasses.replace(tsv, bytes_per_s=tsv_tbps * 1e12)
+        if link_tbps is not None:
+            link = dataclasses.replace(link, usable_bytes_per_s=link_tbps * 1e12)
+        return dataclasses.replace(self, nand=nand, tsv=tsv, link=link)
+
+
+PRESETS = {
+    m.name: m
+    for m in (
+        Machine(name="paper"),
+        # A 16th of the beat and a 256th of the wave of `paper`: tR : fill : drain stays at
+        # 3 : 2.62 : 5.24, the link pace at 25/32, and the relay chunk at half a wave.
+        Machine(
+            name="mini",
+            geometry=Geometry(
+                dies=4, planes=8, page_bytes=256, pages_per_block=16, blocks_per_subarray=16
+            ),
+            nand=NandTiming(t_read_ns=187.5, t_program_ns=6_250.0, t_erase_ns=62_500.0),
+            tsv=Tsv(bytes_per_s=200e9),
+            link=Link(modules=1, lanes=16, usable_bytes_per_s=100e9, beat_bytes=64, flit_bytes=64),
+            sram=Sram(hbf_region_bytes=32 * KIB, relay_region_bytes=16 * KIB, bank_bytes=16),
+        ),
+        # The least that still has every mechanism, for exhaustive proofs.
+        Machine(
+            name="formal",
+            geometry=Geometry(
+                dies=2,
+                planes=2,
+                subarrays=1,
+                page_bytes=32,
+                pages_per_block=2,
+                blocks_per_subarray=2,
+            ),
+            nand=NandTiming(t_read_ns=4.0, t_program_ns=20.0, t_erase_ns=40.0),
+            tsv=Tsv(bytes_per_s=25e9),
+            link=Link(
+                modules=1, lanes=2, usable_bytes_per_s=12.5e9, beat_bytes=8, flit_bytes=8,
+                one_way_cycles=1,
+            ),
+            sram=Sram(hbf_region_bytes=128, relay_region_bytes=64, bank_bytes=8),
+            credits=Credits(rx_beats=8, descriptors=2),
+        ),
+    )
+}  # fmt: skip
+
+
+def preset(name: str) -> Machine:
+    """The machine of that name.
+
+    Raises:
+        InputError: there is no such preset.
+    """
+    try:
+        return PRESETS[name]
+    except KeyError:
+        raise InputError(f"preset {name!r} is unknown: choose {', '.join(PRESETS)}") from None
+
+
+def topology(name: str) -> Topology:
+    """The topology of that name.
+
+    Raises:
+        InputError: there is no such topology.
+    """
+    try:
+        return TOPOLOGIES[name]
+    except KeyError:
+        raise InputError(f"topology {name!r} is unknown: choose {', '.join(TOPOLOGIES)}") from None
