@@ -1,0 +1,80 @@
+# Everything runs from `.venv`, which each target makes by itself from `requirements.lock`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Amaranth orders some netlist items by hash: a fixed seed makes the Verilog, and with it the key
+# of a simulator build, the same in every run.
+export PYTHONHASHSEED := 0
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# need TOOL, HOW TO GET IT
+need = @command -v $(1) >/dev/null || { echo "make: $(1) is missing: $(2)" >&2; exit 1; }
+
+##@ Use
+
+.PHONY: demo
+demo: $(INSTALLED) toolchain  ## Run the guided tour: RTL in simulation, calibration, serving
+	$(BIN)/python -m scripts.demo
+
+.PHONY: calibrate
+calibrate: $(INSTALLED) toolchain  ## Measure the RTL and write build/timing/paper.json
+	$(BIN)/pagewave calibrate --preset paper --out build/timing/paper.json
+
+.PHONY: wave
+wave: $(INSTALLED) toolchain  ## Run one test with waves: make wave TEST=tests/hw/test_x.py::test_y
+	@[[ -n "$(TEST)" ]] || { echo "make: TEST is empty: make wave TEST=tests/..." >&2; exit 1; }
+	WAVES=1 $(BIN)/pytest "$(TEST)"
+	@find build/waves -name '*.vcd' -printf 'wave: %p\n'
+
+##@ Develop
+
+.PHONY: test
+test: $(INSTALLED) toolchain  ## Run all tests but the slow ones
+	$(BIN)/pytest -m "not slow"
+
+.PHONY: regress
+regress: $(INSTALLED) toolchain  ## Run the slow tests
+	$(BIN)/pytest -m slow
+
+.PHONY: check
+check: $(INSTALLED)  ## Lint, check the format and the types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: lock
+lock:  ## Renew requirements.lock from pyproject.toml
+	$(call need,$(PYTHON),install Python 3.11 or set PYTHON=/path/to/python3.11)
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/pip install --quiet uv
+	build/lock/bin/uv pip compile --quiet --upgrade --python-version 3.11 --extra dev \
+	  --generate-hashes --no-annotate --custom-compile-command "make lock" \
+	  --output-file requirements.lock pyproject.toml
+
+.PHONY: clean
+clean:  ## Remove build/, with all simulator builds; .venv stays
+	rm -rf build
+
+.PHONY: help
+help:  ## Show this list
+	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } \
+	  /^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+# Prerequisites ------------------------------------------------------------------------------------
+
+.PHONY: toolchain
+toolchain:
+	$(call need,g++,apt-get install g++)
+
+$(INSTALLED): requirements.lock pyproject.toml
+	$(call need,$(PYTHON),install Python 3.11 or set PYTHON=/path/to/python3.11)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
