@@ -1,0 +1,109 @@
+"""The GPUs by name.
+
+``h100-pcie`` is the GPU of the DASH paper. No public kernel measurements of it exist, so its
+efficiencies are stated assumptions. The others carry fits to the measured tables of
+ai-dynamo/aiconfigurator (commit 095f58a, Apache-2.0): GEMM, prefill and grouped-query decode from
+vLLM 0.24, latent attention and experts (Qwen3-235B, BF16, balanced) from TensorRT-LLM, all-reduce
+from vLLM's kernel in a CUDA graph on eight GPUs.
+"""
+
+from hw.errors import InputError
+from perfmodel.gpu.roofline import AllReduce, Gpu, Kernel
+
+_FITTED = "fits to aiconfigurator 095f58a tables (vLLM 0.24, TensorRT-LLM)"
+_SMALL_KERNELS_S = 6e-6  # norms, rotary embedding, routing: serial in every layer
+
+GPUS = {
+    gpu.name: gpu
+    for gpu in (
+        Gpu(
+            name="h100-pcie",
+            peak_flops_per_s=756e12,
+            memory_bytes_per_s=2.0e12,
+            gemm=Kernel(compute_efficiency=0.60),
+            expert=Kernel(compute_efficiency=0.50),
+            prefill=Kernel(compute_efficiency=0.40),
+            decode_gqa=Kernel(compute_efficiency=0.40),
+            decode_mla=Kernel(compute_efficiency=0.40),
+            # Two cards share an NVLink bridge (300 GB/s one way), more meet over PCIe 5.0 x16;
+            # latency and efficiency are NCCL's on H100 SXM.
+            all_reduce=AllReduce(
+                alpha_s=18.0e-6, efficiency=0.851, link_bytes_per_s=((2, 300e9), (8, 63e9))
+            ),
+            layer_overhead_s=_SMALL_KERNELS_S,
+            provenance="assumed: 0.60 GEMM, 0.50 experts, 0.40 attention of 756 TFLOP/s",
+        ),
+        Gpu(
+            name="h100-sxm",
+            peak_flops_per_s=989e12,
+            memory_bytes_per_s=3.35e12,
+            gemm=Kernel(compute_efficiency=0.811, memory_efficiency=0.876, start_s=4.0e-6),
+            expert=Kernel(
+                compute_efficiency=0.351, memory_efficiency=0.908, start_s=29.4e-6, item_s=231e-9
+            ),
+            prefill=Kernel(compute_efficiency=0.655, start_s=12.9e-6),
+            decode_gqa=Kernel(
+                compute_efficiency=0.213, memory_efficiency=0.933, start_s=11.5e-6, item_s=23.6e-9
+            ),
+            decode_mla=Kernel(
+                compute_efficiency=0.589, memory_efficiency=0.915, start_s=13.4e-6, item_s=30.4e-9
+            ),
+            all_reduce=AllReduce(alpha_s=5.4e-6, efficiency=0.757, link_bytes_per_s=((8, 450e9),)),
+            layer_overhead_s=_SMALL_KERNELS_S,
+            provenance=_FITTED,
+        ),
+        Gpu(
+            name="h200",
+            peak_flops_per_s=989e12,
+            memory_bytes_per_s=4.8e12,
+            gemm=Kernel(compute_efficiency=0.802, memory_efficiency=0.837, start_s=4.4e-6),
+            expert=Kernel(
+                compute_efficiency=0.357, memory_efficiency=0.953, start_s=30.0e-6, item_s=325e-9
+            ),
+            prefill=Kernel(compute_efficiency=0.645, start_s=12.8e-6),
+            decode_gqa=Kernel(
+                compute_efficiency=0.319, memory_efficiency=0.899, start_s=11.4e-6, item_s=24.4e-9
+            ),
+            decode_mla=Kernel(
+                compute_efficiency=0.620, memory_efficiency=0.908, start_s=13.6e-6, item_s=34.2e-9
+            ),
+            all_reduce=AllReduce(alpha_s=5.1e-6, efficiency=0.812, link_bytes_per_s=((8, 450e9),)),
+            layer_overhead_s=_SMALL_KERNELS_S,
+            provenance=_FITTED,
+        ),
+        Gpu(
+            name="b200",
+            peak_flops_per_s=2250e12,
+            memory_bytes_per_s=7.7e12,
+            gemm=Kernel(compute_efficiency=0.707, memory_efficiency=0.815, start_s=4.1e-6),
+            expert=Kernel(
+                compute_efficiency=0.247, memory_efficiency=0.885, start_s=27.7e-6, item_s=275e-9
+            ),
+            prefill=Kernel(compute_efficiency=0.55, start_s=11.6e-6),
+            decode_gqa=Kernel(
+                compute_efficiency=0.523, memory_efficiency=0.949, start_s=8.9e-6, item_s=10.0e-9
+            ),
+            # Over all sizes the compute term is not determined; this is the fit over 32 MB of KV
+            # and more.
+            decode_mla=Kernel(
+                compute_efficiency=0.598, memory_efficiency=0.727, start_s=10.6e-6, item_s=24.3e-9
+            ),
+            all_reduce=AllReduce(alpha_s=8.1e-6, efficiency=0.608, link_bytes_per_s=((8, 900e9),)),
+            layer_overhead_s=_SMALL_KERNELS_S,
+            provenance=_FITTED,
+        ),
+    )
+}
+DEFAULT_GPU = "h100-pcie"
+
+
+def gpu_named(name: str) -> Gpu:
+    """The GPU of that name.
+
+    Raises:
+        InputError: there is no such GPU.
+    """
+    try:
+        return GPUS[name.lower()]
+    except KeyError:
+        raise InputError(f"gpu {name!r} is unknown: choose {', '.join(GPUS)}") from None

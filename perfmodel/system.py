@@ -1,0 +1,110 @@
+"""A complete system under study: model, package, memory timing and GPU."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from hw.errors import InputError
+from hw.params import Machine, Topology, preset, topology
+from perfmodel.gpu import DEFAULT_GPU, Gpu, gpu_named
+from perfmodel.memory import Delivery, MemoryTiming, Placement, load_timing, place
+from perfmodel.models import ModelShape, load_model
+
+Routing = Literal["balanced", "uniform"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """``gpus`` GPUs, each with a package of its own, that serve one model together.
+
+    Attributes:
+        routing: ``balanced`` activates ``min(N, k * rows)`` experts; ``uniform`` the expected
+            number of distinct experts when every row draws its k at random.
+        lookahead: use the early top-k where the router allows it.
+        decode_kv_budget_bytes: HBM room for decode KV in one package; None for all that is left.
+    """
+
+    model: ModelShape
+    topology: Topology
+    timing: MemoryTiming
+    gpu: Gpu
+    machine: Machine
+    gpus: int = 1
+    routing: Routing = "balanced"
+    lookahead: bool = True
+    decode_kv_budget_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        heads, most = self.model.attention.query_heads, self.gpu.all_reduce.most_gpus
+        if not 1 <= self.gpus <= most or heads % self.gpus:
+            raise InputError(
+                f"tp is {self.gpus}: must be 1 to {most} and divide the {heads} attention heads "
+                f"of {self.model.name}"
+            )
+
+    @cached_property
+    def delivery(self) -> Delivery:
+        return Delivery(self.topology, self.timing)
+
+    @cached_property
+    def placement(self) -> Placement:
+        return place(
+            self.model,
+            self.topology,
+            self.machine,
+            gpus=self.gpus,
+            decode_kv_budget_bytes=self.decode_kv_budget_bytes,
+        )
+
+    def active_experts(self, rows: int) -> float:
+        """Distinct experts that ``rows`` tokens activate in one layer."""
+        n, k = self.model.routed_experts, self.model.experts_per_token
+        if self.routing == "balanced":
+            return min(n, k * rows)
+        return n * (1 - (1 - k / n) ** rows)
+
+    def labels(self) -> dict[str, str | int]:
+        """What a result says about where it comes from."""
+        return {
+            "model": self.model.name,
+            "topology": self.topology.name,
+            "timing": self.timing.label,
+            "timing_provenance": self.timing.provenance,
+            "gpu": self.gpu.name,
+            "gpu_kernels": "roofline",
+            "gpu_provenance": self.gpu.provenance,
+            "tp": self.gpus,
+            "routing": self.routing,
+        }
+
+
+def build_system(
+    *,
+    model: str,
+    topology_name: str,
+    timing: str = "link-limited",
+    gpu: str = DEFAULT_GPU,
+    tp: int = 1,
+    routing: Routing = "balanced",
+    lookahead: bool = True,
+    decode_kv_budget_bytes: int | None = None,
+) -> System:
+    """A system from the values of the command line, on the machine of preset ``paper``.
+
+    Raises:
+        InputError: a name is unknown, a file unusable, or the model does not fit the package.
+    """
+    machine = preset("paper")
+    system = System(
+        model=load_model(model),
+        topology=topology(topology_name),
+        timing=load_timing(timing, machine),
+        gpu=gpu_named(gpu),
+        machine=machine,
+        gpus=tp,
+        routing=routing,
+        lookahead=lookahead,
+        decode_kv_budget_bytes=decode_kv_budget_bytes,
+    )
+    system.placement.check(system.model.name, system.topology.name)
+    return system
