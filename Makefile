@@ -19,18 +19,22 @@ need = @command -v $(1) >/dev/null || { echo "make: $(1) is missing: $(2)" >&2; 
 ##@ Use
 
 .PHONY: demo
-demo: $(INSTALLED) toolchain  ## Run the guided tour: RTL in simulation, calibration, serving
-	$(BIN)/python -m scripts.demo
+demo: $(INSTALLED)  ## Time one batch of a large model on two packages
+	$(BIN)/pagewave generate --model qwen3-235b-a22b --timing link-limited --topology dash \
+	  --batch 4 --input-len 1024 --output-len 128
+	$(BIN)/pagewave generate --model qwen3-235b-a22b --timing link-limited --topology relay-only \
+	  --batch 4 --input-len 1024 --output-len 128
 
 .PHONY: calibrate
 calibrate: $(INSTALLED) toolchain  ## Measure the RTL and write build/timing/paper.json
 	$(BIN)/pagewave calibrate --preset paper --out build/timing/paper.json
 
 .PHONY: wave
-wave: $(INSTALLED) toolchain  ## Run one test with waves: make wave TEST=tests/hw/test_x.py::test_y
+wave: $(INSTALLED) toolchain  ## Run tests and keep waves: make wave TEST=tests/tb/test_x.py::test_y
 	@[[ -n "$(TEST)" ]] || { echo "make: TEST is empty: make wave TEST=tests/..." >&2; exit 1; }
-	WAVES=1 $(BIN)/pytest "$(TEST)"
-	@find build/waves -name '*.vcd' -printf 'wave: %p\n'
+	rm -rf build/waves
+	WAVES_DIR=$(CURDIR)/build/waves $(BIN)/pytest "$(TEST)"
+	@find build/waves -name '*.vcd'
 
 ##@ Develop
 

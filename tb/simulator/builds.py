@@ -161,7 +161,7 @@ def _control(design: Design, verilog: Verilog) -> Iterator[str]:
         yield f'lint_off -rule {rule} -file "{verilog.file}"'
     for port in verilog.ports:
         # Everything accessible (--public-flat-rw) would block most optimisation: 3 x slower.
-        yield f'public_flat_rw -module "{TOP}" -var "{port}"'
+        yield f'public_flat_rw -module "{TOP}" -var "{port.replace("__", "*")}"'
     yield from _tracing_off(verilog.file)
     for source in design.sources:
         yield f'tracing_off -file "{source}"'

@@ -5,6 +5,7 @@ result is kept under a key over everything that shapes it: the component, its pa
 sources and the tools.
 """
 
+import ast
 import dataclasses
 import enum
 import hashlib
@@ -58,7 +59,7 @@ class Design:
     belong into the bench, not into ``params``: a sweep over them then needs a single build.
 
     Attributes:
-        component: The class; its source file and all of ``hw/`` are part of the key.
+        component: The class; its source file and all that this imports are part of the key.
         params: Keyword arguments of its constructor: machines, dataclasses, enums, JSON values.
         platform: Passed to Amaranth's conversion, so that wrappers can place macro instances.
         sources: Verilog beside the generated one, such as models of SRAM macros.
@@ -142,12 +143,41 @@ def digest(*parts: object) -> str:
 
 def _key(design: Design) -> str:
     component = design.component
-    rtl = sorted((REPOSITORY / "hw").rglob("*.py"))
-    own = Path(inspect.getfile(component))
     tools = [importlib.metadata.version(name) for name in ("amaranth", "pyosys")]
     qualified = f"{component.__module__}.{component.__qualname__}"
     platform = design.platform and (type(design.platform).__qualname__, vars(design.platform))
-    return digest(tools, _PASSES, qualified, design.params, platform, own, *rtl)
+    identity = (tools, _PASSES, qualified, design.params, platform)
+    return digest(identity, *sorted(_imports(Path(inspect.getfile(component)))))
+
+
+def _imports(start: Path) -> set[Path]:
+    """Source files of this repository that ``start`` imports, itself and imports of imports too."""
+    found: set[Path] = set()
+    waiting = [start]
+    while waiting:
+        file = waiting.pop()
+        if file in found:
+            continue
+        found.add(file)
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            match node:
+                case ast.Import():
+                    names = [alias.name for alias in node.names]
+                case ast.ImportFrom(module=str(module), level=0):
+                    names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+                case _:
+                    continue
+            waiting.extend(filter(None, map(_own_source, names)))
+    return found
+
+
+def _own_source(module: str) -> Path | None:
+    """File of ``module``, or None if that is no module or not one of this repository."""
+    path = REPOSITORY.joinpath(*module.split("."))
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if file.exists():
+            return file
+    return None
 
 
 def _plain(value: object) -> object:
