@@ -6,7 +6,7 @@ from typing import Literal
 
 from hw.errors import InputError
 from hw.params import Machine, Topology, preset, topology
-from perfmodel.gpu import DEFAULT_GPU, Gpu, gpu_named
+from perfmodel.gpu import DEFAULT_GPU, SOURCE, Gpu, gpu_named
 from perfmodel.memory import Delivery, MemoryTiming, Placement, load_timing, place
 from perfmodel.models import ModelShape, load_model
 
@@ -63,15 +63,22 @@ class System:
             return min(n, k * rows)
         return n * (1 - (1 - k / n) ** rows)
 
-    def labels(self) -> dict[str, str | int]:
-        """What a result says about where it comes from."""
+    def labels(self) -> dict[str, str | int | None]:
+        """What a result says about where it comes from.
+
+        ``timing_extrapolation`` tells how far the reads of one expert lie outside what was
+        measured; it is None inside, and for timing that was not measured.
+        """
+        share = self.topology.pairs * self.gpus
+        expert_bytes = self.model.stored_bytes(self.model.expert)
         return {
             "model": self.model.name,
             "topology": self.topology.name,
             "timing": self.timing.label,
             "timing_provenance": self.timing.provenance,
+            "timing_extrapolation": self.timing.extrapolation(expert_bytes / share),
             "gpu": self.gpu.name,
-            "gpu_kernels": "roofline",
+            "gpu_kernels": SOURCE,
             "gpu_provenance": self.gpu.provenance,
             "tp": self.gpus,
             "routing": self.routing,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import matplotlib.axes
@@ -18,7 +19,7 @@ _PATHS = (
     ("relay", "Relay: HBF via HBM base die", "#e07a5f"),
     ("hbm_local", "HBM to GPU", "#8ab17d"),
 )
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "axes.spines.top": False,
@@ -30,7 +31,8 @@ _STYLE = {
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
-    "legend.frameon": False,
+    "legend.framealpha": 1.0,
+    "legend.edgecolor": "white",
     "svg.hashsalt": "pagewave",
 }
 
@@ -70,7 +72,7 @@ def plot_topologies(results: Sequence[GenerateResult], path: str | Path) -> Path
         for axes in (time, rate, moved):
             axes.set_xticks(np.arange(len(topologies)), topologies)
             axes.tick_params(axis="x", length=0)
-            axes.margins(y=0.22)
+            axes.margins(y=0.4)
         figure.suptitle(
             f"{model}, batch {batch}, {input_len:,} + {output_len:,} tokens",
             x=0.01,
@@ -118,5 +120,5 @@ def _stacks(
 
 def _places(number: int, timings: list[str], groups: int) -> npt.NDArray[np.float64]:
     width = 0.8 / len(timings)
-    places: npt.NDArray[np.float64] = np.arange(groups) + (number - (len(timings) - 1) / 2) * width
-    return places
+    shift = number - (len(timings) - 1) / 2
+    return np.arange(groups, dtype=np.float64) + shift * width

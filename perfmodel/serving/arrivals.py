@@ -115,7 +115,7 @@ def _mooncake(path: Path, lines: list[str]) -> Iterator[_Row]:
             raise InputError(f"{where}: not a JSON object ({error.msg})") from None
         if not isinstance(entry, dict):
             raise InputError(f"{where}: not a JSON object")
-        time_ms = entry.get("timestamp")
+        time_ms: Any = entry.get("timestamp")
         if not _is_number(time_ms) or not 0 <= time_ms < float("inf"):
             raise _bad_field(where, entry, "timestamp", "a time in milliseconds")
         for name in ("input_length", "output_length"):

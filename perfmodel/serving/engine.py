@@ -97,8 +97,9 @@ class _Run:
                     break
                 self.now = self.requests[self.next_arrival].arrival_s
                 continue
-            done += self._decode() if self.batcher.decode_only else self._mixed()
-            if progress:
+            ended = self._decode() if self.batcher.decode_only else self._mixed()
+            done += ended
+            if progress and ended:
                 progress(done + len(self.rejected), total)
         if progress:
             progress(total, total)

@@ -26,7 +26,7 @@ class GenerateResult:
         total_token_throughput: prompt and output tokens over the whole time.
     """
 
-    labels: dict[str, str | int]
+    labels: dict[str, str | int | None]
     batch: int
     input_len: int
     output_len: int
@@ -44,12 +44,12 @@ class GenerateResult:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready, with bytes by path and tier."""
-        values = asdict(self)
-        labels = values.pop("labels")
+        values: dict[str, Any] = asdict(self)
+        del values["labels"]
         values["bytes"] = self.traffic.as_dict()
         values["decode_bytes"] = self.decode_traffic.as_dict()
         del values["traffic"], values["decode_traffic"]
-        return labels | values
+        return {**self.labels, **values}
 
 
 def generate(system: System, *, batch: int, input_len: int, output_len: int) -> GenerateResult:

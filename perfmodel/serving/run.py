@@ -25,9 +25,10 @@ def serve(
     max_batch: int = MAX_BATCH,
     token_budget: int = TOKEN_BUDGET,
     seed: int = 0,
+    load: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> ServeResult:
-    """Serve requests and summarise; ``seed`` is that of the load, and only recorded.
+    """Serve requests and summarise; ``load`` and ``seed`` say where they come from.
 
     Raises:
         InputError: there is no request, or a limit is out of range.
@@ -35,5 +36,10 @@ def serve(
     outcome = simulate(
         system, requests, max_batch=max_batch, token_budget=token_budget, progress=progress
     )
-    settings = {"max_batch": max_batch, "token_budget": token_budget, "seed": seed}
+    settings = {
+        "load": load,
+        "seed": seed,
+        "max_batch": max_batch,
+        "token_budget": token_budget,
+    }
     return ServeResult(values=system.labels() | settings | metrics(outcome), outcome=outcome)
