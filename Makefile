@@ -13,8 +13,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# need TOOL, HOW TO GET IT
-need = @command -v $(1) >/dev/null || { echo "make: $(1) is missing: $(2)" >&2; exit 1; }
+# need TOOL, HOW TO GET IT: stops when a recipe that names it runs
+need = $(if $(shell $(1) --version 2>/dev/null),,$(error $(1) is missing: $(2)))
+need-python = $(call need,$(PYTHON),install Python 3.11 or set PYTHON=/path/to/python3.11)
 
 ##@ Use
 
@@ -31,7 +32,7 @@ calibrate: $(INSTALLED) toolchain  ## Measure the RTL and write build/timing/pap
 
 .PHONY: wave
 wave: $(INSTALLED) toolchain  ## Run tests and keep waves: make wave TEST=tests/tb/test_x.py::test_y
-	@[[ -n "$(TEST)" ]] || { echo "make: TEST is empty: make wave TEST=tests/..." >&2; exit 1; }
+	$(if $(TEST),,$(error TEST is empty: make wave TEST=tests/...))
 	rm -rf build/waves
 	WAVES_DIR=$(CURDIR)/build/waves $(BIN)/pytest "$(TEST)"
 	@find build/waves -name '*.vcd'
@@ -54,7 +55,7 @@ check: $(INSTALLED)  ## Lint, check the format and the types
 
 .PHONY: lock
 lock:  ## Renew requirements.lock from pyproject.toml
-	$(call need,$(PYTHON),install Python 3.11 or set PYTHON=/path/to/python3.11)
+	$(need-python)
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet uv
 	build/lock/bin/uv pip compile --quiet --upgrade --python-version 3.11 --extra dev \
@@ -75,9 +76,10 @@ help:  ## Show this list
 .PHONY: toolchain
 toolchain:
 	$(call need,g++,apt-get install g++)
+	@:
 
 $(INSTALLED): requirements.lock pyproject.toml
-	$(call need,$(PYTHON),install Python 3.11 or set PYTHON=/path/to/python3.11)
+	$(need-python)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .

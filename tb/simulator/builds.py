@@ -96,10 +96,11 @@ def build(
     recipe: tuple[object, ...]
     match simulator:
         case Simulator.VERILATOR:
-            recipe = (_VERILATE, _COMPILE, _HARMLESS, MAX_TRACED_BITS)
+            control = "\n".join(_control(design, verilog)) + "\n"
+            recipe = (_VERILATE, _COMPILE, control)
 
             def make(directory: Path) -> None:
-                _verilate(design, verilog, directory, cache / "runtime")
+                _verilate(design, verilog, control, directory, cache / "runtime")
 
         case Simulator.ICARUS:
             recipe = (_ICARUS_WAVES,)
@@ -122,13 +123,15 @@ def _compile_icarus(design: Design, verilog: Verilog, directory: Path) -> None:
     call([executable("iverilog"), *flags, *sources], cwd=directory)
 
 
-def _verilate(design: Design, verilog: Verilog, directory: Path, runtimes: Path) -> None:
+def _verilate(
+    design: Design, verilog: Verilog, control: str, directory: Path, runtimes: Path
+) -> None:
     environment = build_environment()
     verilator = verilator_root() / "bin" / "verilator_bin"
     libraries = f"-Wl,-rpath,{config.libs_dir} -L{config.libs_dir} -lcocotbvpi_verilator"
     flags = (*_VERILATE, "--Mdir", ".", "-LDFLAGS", libraries)
     sources: list[str | Path] = ["control.vlt", _MAIN, verilog.file, *design.sources]
-    (directory / "control.vlt").write_text("\n".join(_control(design, verilog)) + "\n")
+    (directory / "control.vlt").write_text(control)
     call([verilator, *flags, *sources], cwd=directory, env=environment)
 
     def make(*targets: str) -> None:
@@ -155,16 +158,21 @@ def _verilate(design: Design, verilog: Verilog, directory: Path, runtimes: Path)
 
 
 def _control(design: Design, verilog: Verilog) -> Iterator[str]:
-    """Verilator's control file: ports are accessible, control signals are traced, no more."""
+    """Verilator's control file: ports are accessible, control signals are traced, no more.
+
+    It is part of the build's key, hence the wildcards for directories.
+    """
     yield "`verilator_config"
     for rule in _HARMLESS:
-        yield f'lint_off -rule {rule} -file "{verilog.file}"'
+        yield f'lint_off -rule {rule} -file "*/{verilog.file.name}"'
     for port in verilog.ports:
         # Everything accessible (--public-flat-rw) would block most optimisation: 3 x slower.
-        yield f'public_flat_rw -module "{TOP}" -var "{port.replace("__", "*")}"'
+        # Verilator knows names with two underscores under an escape of its own.
+        name = port.replace("__", "___05F")
+        yield f'public_flat_rw -module "{TOP}" -var "{name}"'
     yield from _tracing_off(verilog.file)
     for source in design.sources:
-        yield f'tracing_off -file "{source}"'
+        yield f'tracing_off -file "*/{source.name}"'
 
 
 def _tracing_off(file: Path) -> Iterator[str]:
@@ -181,4 +189,4 @@ def _tracing_off(file: Path) -> Iterator[str]:
     for untraced, group in groupby(lines, lambda line: is_untraced(line[1])):
         if untraced:
             numbers = [number for number, _ in group]
-            yield f'tracing_off -file "{file}" -lines {numbers[0]}-{numbers[-1]}'
+            yield f'tracing_off -file "*/{file.name}" -lines {numbers[0]}-{numbers[-1]}'
