@@ -133,10 +133,10 @@ class Link:
         _power_of_two(self, "modules", least=1)
         _power_of_two(self, "beat_bytes", "flit_bytes", least=8)
         _require(
-            1 <= self.one_way_cycles <= 64,
+            2 <= self.one_way_cycles <= 64,
             "Link.one_way_cycles",
             self.one_way_cycles,
-            "must be 1 to 64 clock cycles",
+            "must be 2 to 64 clock cycles",
         )
         _require(
             self.usable_bytes_per_s <= self.raw_bytes_per_s,
@@ -440,20 +440,16 @@ PRESETS = {
         Machine(
             name="formal",
             geometry=Geometry(
-                dies=2,
-                planes=2,
-                subarrays=1,
-                page_bytes=32,
-                pages_per_block=2,
+                dies=2, planes=2, subarrays=1, page_bytes=256, pages_per_block=2,
                 blocks_per_subarray=2,
             ),
-            nand=NandTiming(t_read_ns=4.0, t_program_ns=20.0, t_erase_ns=40.0),
-            tsv=Tsv(bytes_per_s=25e9),
+            nand=NandTiming(t_read_ns=6.0, t_program_ns=200.0, t_erase_ns=2_000.0),
+            tsv=Tsv(bytes_per_s=200e9),
             link=Link(
-                modules=1, lanes=2, usable_bytes_per_s=12.5e9, beat_bytes=8, flit_bytes=8,
-                one_way_cycles=1,
+                modules=1, lanes=16, usable_bytes_per_s=100e9, beat_bytes=64, flit_bytes=64,
+                one_way_cycles=2,
             ),
-            sram=Sram(hbf_region_bytes=128, relay_region_bytes=64, bank_bytes=8),
+            sram=Sram(hbf_region_bytes=KIB, relay_region_bytes=KIB // 2, bank_bytes=16),
             credits=Credits(rx_beats=8, descriptors=2),
         ),
     )

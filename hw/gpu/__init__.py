@@ -1,0 +1,1 @@
+"""The GPU I/O die: request router and reassembly."""

@@ -1,0 +1,138 @@
+"""Request router of the GPU I/O die: whole transactions to the Direct or the Relay path."""
+
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.hbf.layouts import MAX_PAGES
+from hw.hbf.page_walk import log2
+from hw.params import Machine
+from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Header, MessageClass, Operation
+
+WINDOW_BITS = 20
+
+
+class Choice(enum.Enum, shape=2):
+    """Who chooses the path of a request."""
+
+    DIRECT = 0
+    RELAY = 1
+    LEAST_LOADED = 2
+    RESERVED = 3
+
+
+def read_layout(machine: Machine) -> data.StructLayout:
+    """A read of ``pages`` consecutive pages from page ``first`` of every stack."""
+    return data.StructLayout(
+        {
+            "first": range(machine.geometry.stack_pages),
+            "pages": range(MAX_PAGES + 1),
+            "tag": 12,
+            "choice": Choice,
+        }
+    )
+
+
+class RequestRouter(wiring.Component):
+    """Sends each read over one path and keeps count of what is outstanding there.
+
+    Promise: a read is accepted when its path has a free transaction slot, a free request port and
+    fewer than ``window`` pages outstanding; ``LEAST_LOADED`` takes the path with fewer pages
+    outstanding, Direct on a tie, among the paths that exist. The slot number travels as the tag of
+    the header and is free again after ``completed``. Accepts one read a clock.
+
+    Members
+    -------
+    i : In(stream)
+    window : pages that may be outstanding on a path before it takes no more
+    header : Out, one a path: what is sent while ``send`` is high
+    send : Out(2), may_send : In(2)
+    received : In, one a path: pages that came in
+    completed : In, one a path: a transaction slot that is done
+    accepted : Out: the read taken in this clock, with its slot and path
+    """
+
+    def __init__(self, machine: Machine, *, pairs: int, direct: bool, relay: bool) -> None:
+        self._machine, self._pairs = machine, pairs
+        self._paths = (direct, relay)
+        slots = machine.credits.descriptors
+        completed = data.StructLayout({"valid": 1, "slot": range(slots)})
+        super().__init__(
+            {
+                "i": In(stream.Signature(read_layout(machine))),
+                "window": In(WINDOW_BITS),
+                "header": Out(Header).array(2),
+                "send": Out(2),
+                "may_send": In(2),
+                "received": In(range(pairs + 1)).array(2),
+                "completed": In(completed).array(2),
+                "accepted": Out(
+                    data.StructLayout({"valid": 1, "path": 1, "slot": range(slots)})
+                ),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        machine = self._machine
+        slots = machine.credits.descriptors
+        units = log2(machine.geometry.page_bytes // ADDRESS_UNIT_BYTES)
+        read = self.i.payload
+
+        outstanding = [Signal(WINDOW_BITS + 4, name=f"outstanding{p}") for p in range(2)]
+        slot_busy = [Signal(slots, name=f"slot_busy{p}") for p in range(2)]
+        path, relay_is_lighter = Signal(), Signal()
+        m.d.comb += relay_is_lighter.eq(outstanding[1] < outstanding[0])
+        with m.Switch(read.choice):
+            with m.Case(Choice.DIRECT):
+                m.d.comb += path.eq(0)
+            with m.Case(Choice.RELAY):
+                m.d.comb += path.eq(1)
+            with m.Default():
+                both = all(self._paths)
+                m.d.comb += path.eq(relay_is_lighter if both else self._paths[1])
+
+        m.d.comb += self.accepted.path.eq(path)
+        take = Signal(2)
+        for p in range(2):
+            free = ~slot_busy[p]
+            lowest = Signal(slots, name=f"lowest{p}")
+            slot = Signal(range(slots), name=f"slot{p}")
+            open_path = Signal(name=f"open{p}")
+            m.d.comb += [
+                lowest.eq(free & (~free + 1)),
+                open_path.eq(
+                    free.any() & self.may_send[p] & (outstanding[p] < self.window)
+                ),
+                take[p].eq(self.i.valid & (path == p) & open_path & self._paths[p]),
+            ]
+            for k in range(slots):
+                with m.If(lowest[k]):
+                    m.d.comb += slot.eq(k)
+            with m.If(take[p]):
+                m.d.comb += self.accepted.slot.eq(slot)
+            header = self.header[p]
+            m.d.comb += [
+                header.operation.eq(Operation.READ),
+                header.message_class.eq(MessageClass.REQUEST),
+                header.route.eq(p),
+                header.address.eq(read.first << units),
+                header.length.eq(read.pages << units),
+                header.tag.eq(slot),
+            ]
+            done = self.completed[p]
+            freed = Mux(done.valid, Const(1, slots) << done.slot, Const(0, slots))
+            m.d.sync += [
+                slot_busy[p].eq((slot_busy[p] & ~freed) | Mux(take[p], lowest, 0)),
+                outstanding[p].eq(
+                    outstanding[p]
+                    + Mux(take[p], read.pages * self._pairs, 0)
+                    - self.received[p]
+                ),
+            ]
+        m.d.comb += [
+            self.send.eq(take),
+            self.i.ready.eq(take.any()),
+            self.accepted.valid.eq(take.any()),
+        ]
+        return m

@@ -1,0 +1,1 @@
+"""The HBF base die: schedulers, TSV fill, drains and the die that joins them."""

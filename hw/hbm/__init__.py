@@ -1,0 +1,1 @@
+"""The HBM base die: relay router with its two regions."""

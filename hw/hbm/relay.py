@@ -1,0 +1,160 @@
+"""Relay buffer of the HBM base die: two regions between link C and link B."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from hw.params import Machine
+from hw.sram.beat import BeatSram1rw
+from hw.sram.regions import GROUPS
+from hw.ucie.credit import CreditCounter
+from hw.ucie.pacer import RATE_BITS, FramePacer
+from hw.ucie.transaction import DataPort, MessageClass, Route
+
+
+class RelayBuffer(wiring.Component):
+    """Stores and forwards relay chunks; touches neither HBM controller nor DRAM.
+
+    Promise: one region receives a chunk while the other forwards the one before, in order. A chunk
+    closes with the beat that is marked ``chunk_end``. A region's credit goes back to the HBF die
+    only after its last beat has been read, so no byte is overwritten before it left, and while both
+    regions are occupied the HBF die holds no credit.
+
+    Latency: the whole chunk, then three clocks. Throughput: one beat a clock each way, forwarding
+    paced by ``rate``. Back-pressure: forwarding stops while link B has no credit for a page;
+    receiving never stops. Source: DASH section IV-B.
+
+    Members
+    -------
+    c_data : link C; each credit pulse frees one region
+    b_data : link B; each credit pulse is one beat
+    occupied : one bit a region: it holds or receives a chunk
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        super().__init__(
+            {
+                "rate": In(RATE_BITS + 1),
+                "c_data": In(DataPort(machine.lanes)),
+                "b_data": Out(DataPort(machine.lanes)),
+                "occupied": Out(2),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        machine = self._machine
+        lanes, pages = machine.lanes, machine.relay_chunk_pages
+        c, b = self.c_data, self.b_data
+        regions = []
+        for r in range(2):
+            bank_row = BeatSram1rw(
+                lanes=lanes, depth=pages * GROUPS, bank_bytes=machine.sram.bank_bytes
+            )
+            m.submodules[f"region{r}"] = bank_row
+            regions.append(bank_row)
+        label_type = data.StructLayout({"tag": 12, "page": 12, "beat": 2, "poison": 1})
+        m.submodules.labels = labels = Memory(shape=label_type, depth=2 * pages, init=[])
+        label_write, label_read = labels.write_port(), labels.read_port()
+
+        # Receive: beats of a page follow each other ------------------------------------------------
+        fill_region, fill_row = Signal(), Signal(range(pages * GROUPS))
+        last_beat, closes = Signal(), Signal()
+        m.d.comb += [
+            last_beat.eq(fill_row[:2] == GROUPS - 1),
+            closes.eq(c.valid & c.header.chunk_end & last_beat),
+            label_write.en.eq(c.valid & (fill_row[:2] == 0)),
+            label_write.addr.eq(Cat(fill_row[2:], fill_region)),
+            label_write.data.tag.eq(c.header.tag),
+            label_write.data.page.eq(c.header.page),
+            label_write.data.beat.eq(c.header.beat),
+            label_write.data.poison.eq(c.header.poison),
+        ]
+        with m.If(closes):
+            m.d.sync += [fill_row.eq(0), fill_region.eq(~fill_region)]
+        with m.Elif(c.valid):
+            m.d.sync += fill_row.eq(fill_row + 1)
+
+        # Regions: open from their first beat, full from chunk_end to the last read -------------------
+        full = Signal(2)
+        chunk_pages = [Signal(range(pages + 1), name=f"pages{r}") for r in range(2)]
+        emptied = Signal()
+        drain_region, drain_page = Signal(), Signal(range(pages))  # chosen next
+        region, page = Signal(), Signal(range(pages))  # being read
+        for r in range(2):
+            with m.If(closes & (fill_region == r)):
+                m.d.sync += [full[r].eq(1), chunk_pages[r].eq((fill_row >> 2) + 1)]
+            with m.Elif(emptied & (region == r)):
+                m.d.sync += full[r].eq(0)
+            filling = (fill_region == r) & (c.valid | (fill_row != 0))
+            m.d.comb += self.occupied[r].eq(full[r] | filling)
+        m.d.sync += c.credit.eq(emptied)
+
+        # Forward: frames of four clocks ---------------------------------------------------------------
+        m.submodules.pacer = pacer = FramePacer()
+        m.submodules.credits = credits = CreditCounter(
+            initial=machine.credits.rx_beats, max_take=GROUPS
+        )
+        frame, go = Signal(2), Signal()
+        reading = Signal()
+        last_page = Signal()
+        m.d.sync += frame.eq(frame + 1)
+        m.d.comb += [
+            pacer.rate.eq(self.rate),
+            pacer.tick.eq(frame == GROUPS - 1),
+            go.eq(
+                pacer.grant
+                & full.bit_select(drain_region, 1)
+                & (credits.count >= GROUPS)
+            ),
+            pacer.use.eq(go),
+            credits.give.eq(b.credit),
+            last_page.eq(drain_page == Mux(drain_region, chunk_pages[1], chunk_pages[0]) - 1),
+            emptied.eq(reading & (frame == GROUPS - 1) & (region != drain_region)),
+        ]
+        with m.If(go):
+            m.d.comb += credits.take.eq(GROUPS)
+        with m.If(frame == GROUPS - 1):
+            m.d.sync += reading.eq(go)
+        with m.If(go):
+            m.d.sync += [region.eq(drain_region), page.eq(drain_page)]
+            with m.If(last_page):
+                m.d.sync += [drain_region.eq(~drain_region), drain_page.eq(0)]
+            with m.Else():
+                m.d.sync += drain_page.eq(drain_page + 1)
+
+        for r in range(2):
+            receives = c.valid & (fill_region == r)
+            reads = reading & (region == r)
+            m.d.comb += [
+                regions[r].en.eq(receives | reads),
+                regions[r].we.eq(receives),
+                regions[r].addr.eq(Mux(receives, fill_row, Cat(frame, page))),
+                *(regions[r].d[k].eq(c.lanes[k]) for k in range(lanes)),
+            ]
+
+        # Link B -----------------------------------------------------------------------------------------
+        read_valid, read_region, read_beat = Signal(), Signal(), Signal(2)
+        m.d.comb += label_read.addr.eq(Cat(page, region))
+        m.d.sync += [
+            read_valid.eq(reading),
+            read_region.eq(region),
+            read_beat.eq(frame),
+            b.valid.eq(read_valid),
+        ]
+        with m.If(read_valid):
+            m.d.sync += [
+                b.header.message_class.eq(MessageClass.RELAY_DATA),
+                b.header.route.eq(Route.RELAY),
+                b.header.tag.eq(label_read.data.tag),
+                b.header.page.eq(label_read.data.page),
+                b.header.beat.eq(label_read.data.beat + read_beat),
+                b.header.poison.eq(label_read.data.poison),
+                *(
+                    b.lanes[k].eq(Mux(read_region, regions[1].q[k], regions[0].q[k]))
+                    for k in range(lanes)
+                ),
+            ]
+        return m

@@ -1,0 +1,39 @@
+"""Identity of the RTL source: what a timing record was measured on."""
+
+import ast
+import hashlib
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent
+
+
+class _DropDocstrings(ast.NodeTransformer):
+    def _visit_body(self, node):
+        self.generic_visit(node)
+        first = node.body[0] if node.body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            node.body = node.body[1:] or [ast.Pass()]
+        return node
+
+    visit_Module = visit_ClassDef = visit_FunctionDef = _visit_body
+
+
+@cache
+def rtl_fingerprint() -> str:
+    """Hash over all RTL under ``hw/``: Python code without comments and docstrings, and Verilog.
+
+    Prose edits leave it alone; any change of logic or of a macro model changes it. The machine
+    description is left out, since a record carries the fingerprint of its machine beside this one.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(ROOT.rglob("*")):
+        if path.suffix == ".py" and path.name not in ("params.py", "errors.py", "source.py"):
+            tree = _DropDocstrings().visit(ast.parse(path.read_text()))
+            text = ast.unparse(tree)
+        elif path.suffix == ".v":
+            text = path.read_text()
+        else:
+            continue
+        digest.update(f"{path.relative_to(ROOT).as_posix()}\n{text}\n".encode())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Die-to-die transport: transaction format, credited ports, channel and pacer."""

@@ -1,0 +1,120 @@
+"""The transaction format that all three links carry, and the ports that carry it.
+
+One 16-byte header describes a request (operation, address, length, tag, route) or labels a beat of
+data (tag, page of the transaction, beat of the page, poison). RTL, benches and Python pack and
+unpack it through the same :class:`Header`.
+
+Source: DASH section IV-A (operation, address, transfer length, data); field widths follow from
+16 MiB transactions, 64-byte address units and 4 KiB pages.
+"""
+
+import enum
+
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+ADDRESS_UNIT_BYTES = 64
+
+
+class Operation(enum.IntEnum):
+    READ = 0
+    WRITE = 1
+
+
+class MessageClass(enum.IntEnum):
+    REQUEST = 0
+    WRITE_DATA = 1
+    READ_DATA = 2
+    COMPLETION = 3
+    RELAY_DATA = 4
+    CREDIT = 5
+
+
+class Route(enum.IntEnum):
+    """The path of a transaction: whole transactions take one path."""
+
+    DIRECT = 0
+    RELAY = 1
+
+
+class Header(data.Struct):
+    """Transaction header, 128 bits.
+
+    Members
+    -------
+    operation, message_class, route
+        An :class:`Operation`, a :class:`MessageClass` and a :class:`Route`.
+    address, length
+        In units of 64 bytes; the address is local to the stack. Requests only.
+    tag
+        Names the transaction between requester and responder.
+    page, beat
+        Position of a data beat: page of the transaction, beat of the page. The four beats of a
+        page follow each other, starting anywhere and wrapping.
+    chunk_end
+        Last page of a relay chunk.
+    poison
+        The data is known to be wrong and must not be used.
+    credit, epoch
+        Cumulative credit limit and its epoch, for message class CREDIT.
+    """
+
+    operation: 4
+    message_class: 3
+    route: 1
+    address: 40
+    length: 18
+    tag: 12
+    page: 12
+    beat: 2
+    chunk_end: 1
+    poison: 1
+    credit: 16
+    epoch: 1
+    spare: 17
+
+
+HEADER_BYTES = 16
+
+
+class RequestPort(wiring.Signature):
+    """Descriptors under credit: ``valid`` may rise only while the sender holds a credit.
+
+    ``credit`` pulses for one clock per descriptor that the receiver has taken out of its queue.
+    The receiver can never refuse: there is no ready.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"valid": Out(1), "header": Out(Header), "credit": In(1)})
+
+
+class DataPort(wiring.Signature):
+    """Beats of data under credit, one a clock at most; ``lanes`` is the beat, 64 bits a lane.
+
+    What one ``credit`` pulse returns is the receiver's choice: one beat of a receive queue, or one
+    region of a relay buffer. The receiver can never refuse: there is no ready.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        super().__init__(
+            {
+                "valid": Out(1),
+                "header": Out(Header),
+                "lanes": Out(64).array(lanes),
+                "credit": In(1),
+            }
+        )
+
+
+class BeatStream(wiring.Signature):
+    """A beat with ready/valid handshake (``amaranth.lib.stream`` rules), lanes kept apart."""
+
+    def __init__(self, lanes: int) -> None:
+        super().__init__(
+            {
+                "valid": Out(1),
+                "ready": In(1),
+                "header": Out(Header),
+                "lanes": Out(64).array(lanes),
+            }
+        )

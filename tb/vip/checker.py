@@ -1,0 +1,61 @@
+"""The consumer at the GPU side: checks every byte, counts, and pushes back at random."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.params import Machine
+from hw.ucie.transaction import ADDRESS_UNIT_BYTES, BeatStream
+from tb.vip.content import BeatContent
+
+
+class BeatChecker(wiring.Component):
+    """Takes the beats of one path of one stack and compares them with the NAND's content.
+
+    Contract: ``ready`` is low in ``stall`` of 256 clocks on average, from a 32-bit xorshift
+    generator started from ``seed``. One clock after a beat, ``beats`` has counted it, ``errors`` counts it if any
+    byte or its poison mark is wrong, and ``address_sum`` has its beat number added, modulo 2**64:
+    with the count it tells whether the beats asked for are the beats that came.
+    """
+
+    def __init__(self, machine: Machine, *, stack: int, seed: int) -> None:
+        self._machine, self._stack, self._seed = machine, stack, seed
+        super().__init__(
+            {
+                "i": In(BeatStream(machine.lanes)),
+                "stall": In(9),
+                "taken": Out(1),
+                "beats": Out(40),
+                "errors": Out(32),
+                "address_sum": Out(64),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        lanes = self._machine.lanes
+        beat_units = self._machine.link.beat_bytes // ADDRESS_UNIT_BYTES
+        # Marsaglia's xorshift32.
+        random = Signal(32, init=(0x9E3779B9 * (2 * self._seed + 1)) & 0xFFFFFFFF)
+        left, right = Signal(32), Signal(32)
+        m.d.comb += [left.eq(random ^ (random << 13)), right.eq(left ^ (left >> 17))]
+        m.d.sync += random.eq(right ^ (right << 5))
+
+        m.submodules.content = content = BeatContent(stack=self._stack, lanes=lanes)
+        number = self.i.header.address >> (beat_units.bit_length() - 1)
+        wrong = [self.i.lanes[k] != content.lanes[k] for k in range(lanes)]
+        checked, bad = Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(random[:8] >= self.stall),
+            self.taken.eq(self.i.valid & self.i.ready),
+            content.beat.eq(number),
+            bad.eq(Cat(wrong).any() | self.i.header.poison),
+        ]
+        m.d.comb += checked.eq(self.taken)
+        with m.If(checked):
+            m.d.sync += [
+                self.beats.eq(self.beats + 1),
+                self.errors.eq(self.errors + bad),
+                self.address_sum.eq(self.address_sum + number),
+            ]
+        return m
