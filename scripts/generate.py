@@ -7,7 +7,7 @@ import typer
 from hw.params import TOPOLOGIES
 from perfmodel.gpu import DEFAULT_GPU, GPUS
 from perfmodel.models import MODELS
-from perfmodel.report.tables import generate_table
+from perfmodel.report.tables import generate_report
 from perfmodel.serving import generate as run_batch
 from perfmodel.system import build_system
 from scripts import console
@@ -46,16 +46,19 @@ def generate(
     tp: TensorParallel = 1,
     json: Json = False,
 ) -> None:
-    """Time one batch of equal sequences: prefill, time per output token, bytes by path.
+    """Time one batch: prefill, time per output token, bytes by path.
 
-    All prompts are taken in one pass, then every decode pass is evaluated; nothing is sampled.
+    All prompts are taken in one pass; then every decode pass is evaluated,
+    none is sampled.
 
-    Try: pagewave generate --model qwen3-235b-a22b --topology dash --timing link-limited
-    --batch 4 --input-len 1024 --output-len 128, then the same with --topology relay-only.
+    Try, and then with --topology relay-only:
+
+    pagewave generate --model qwen3-235b-a22b --topology dash
+    --timing link-limited --batch 4 --input-len 1024 --output-len 128
     """
     system = build_system(model=model, topology_name=topology, timing=timing, gpu=gpu, tp=tp)
     result = run_batch(system, batch=batch, input_len=input_len, output_len=output_len).as_dict()
     if json:
         console.print_json(result)
     else:
-        console.out.print(generate_table(result))
+        console.out.print(generate_report(result))

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from hw.errors import InputError
 from perfmodel.gpu import DEFAULT_GPU
 from perfmodel.report import write_folder
-from perfmodel.report.tables import serve_tables
+from perfmodel.report.tables import serve_report
 from perfmodel.serving import MAX_BATCH, Request, load_trace, poisson
 from perfmodel.serving import serve as run_load
 from perfmodel.system import build_system
@@ -45,41 +44,36 @@ def serve(
     seed: Annotated[int, typer.Option(help="Seed of the Poisson load.")] = 0,
     json: Json = False,
 ) -> None:
-    """Serve a load with continuous batching and report latencies as vLLM's bench serve does.
+    """Serve a load with continuous batching; latencies as vLLM reports them.
 
-    The load is a trace, or --requests equal requests that arrive at random. Prompts are processed
-    in chunks beside running decodes, 2,048 tokens an iteration. A request that exceeds the model's
-    context is rejected and counted as failed.
+    The load is a trace, or --requests equal requests that arrive at random.
+    Prompts are processed in chunks beside running decodes, at most 2,048
+    tokens an iteration. A request that exceeds the context of the model is
+    rejected and counted as failed.
 
-    Try: pagewave serve --model qwen3-235b-a22b --topology dash --timing link-limited
-    --requests 200 --rate 0.5 --input-len 4096 --output-len 128 --out build/serve
+    Try, and then with --topology relay-only:
+
+    pagewave serve --model qwen3-235b-a22b --topology dash
+    --timing link-limited --requests 200 --rate 0.5
+    --input-len 4096 --output-len 128 --out build/serve
     """
     load = _load(trace, limit, requests, rate, input_len, output_len, seed)
     system = build_system(model=model, topology_name=topology, timing=timing, gpu=gpu, tp=tp)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=console.err,
-        transient=True,
-        disable=not console.err.is_terminal,
-    ) as bar:
-        task = bar.add_task("requests", total=len(load))
+    with console.progress("requests", len(load)) as show:
         result = run_load(
             system,
             load,
             max_batch=max_batch,
             seed=seed,
             load=_describe(trace, rate, len(load)),
-            progress=lambda done, _: bar.update(task, completed=done),
+            progress=lambda done, _: show(done),
         )
     folder = write_folder(result, out)
     console.err.print(f"wrote {folder / 'result.json'} and {folder / 'requests.csv'}")
     if json:
         console.print_json(result.values)
-        return
-    for table in serve_tables(result.values):
-        console.out.print(table)
+    else:
+        console.out.print(serve_report(result.values))
 
 
 def _describe(trace: Path | None, rate: float | None, requests: int) -> str:

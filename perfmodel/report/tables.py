@@ -1,8 +1,10 @@
-"""Tables for the terminal."""
+"""Results as tables for the terminal."""
 
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 _PATHS = {
     "direct": "HBF to GPU, Direct",
@@ -13,24 +15,16 @@ _PATHS = {
     "writeback": "HBM to HBF, decode KV",
 }
 _LATENCIES = {
-    "ttft": "time to first token",
-    "tpot": "time per output token",
-    "itl": "inter-token latency",
-    "e2el": "end to end",
+    "ttft": "first token",
+    "tpot": "per output token",
+    "itl": "between tokens",
+    "e2el": "whole request",
 }
 
 
-def generate_table(values: dict[str, Any]) -> Table:
+def generate_report(values: dict[str, Any]) -> Group:
     """A fixed batch: times, throughputs and bytes; ``values`` as ``GenerateResult.as_dict``."""
-    table = _table(
-        values,
-        f"batch {values['batch']}, {values['input_len']:,} input and {values['output_len']:,} "
-        "output tokens",
-    )
-    table.show_header = False
-    table.add_column("quantity")
-    table.add_column("value", justify="right")
-    table.add_column("unit")
+    table = _quantities()
     table.add_row("prefill", f"{1e3 * values['prefill_s']:,.2f}", "ms")
     table.add_row("time per output token", f"{1e3 * values['tpot_s']:,.3f}", "ms")
     table.add_row("end to end", f"{values['e2e_s']:,.3f}", "s")
@@ -41,25 +35,13 @@ def generate_table(values: dict[str, Any]) -> Table:
     table.add_section()
     for label, size in _moved(values):
         table.add_row(label, f"{size / 1e9:,.2f}", "GB")
-    return table
+    size = f"{values['input_len']:,} input and {values['output_len']:,} output tokens"
+    return Group(_title(values), table, _notes(values, f"batch {values['batch']}, {size}"))
 
 
-def serve_tables(values: dict[str, Any]) -> tuple[Table, Table]:
-    """A serving run: latencies, and what was done; ``values`` as ``ServeResult.values``."""
-    latency = Table(title="latency (ms)", title_justify="left")
-    latency.add_column("")
-    statistics = ("mean", "median", "std", "p90", "p99")
-    for statistic in statistics:
-        latency.add_column(statistic, justify="right")
-    for key, label in _LATENCIES.items():
-        cells = [f"{values[f'{statistic}_{key}_ms']:,.1f}" for statistic in statistics]
-        latency.add_row(label, *cells)
-
-    done = _table(values, f"{values['load']}; at most {values['max_batch']} running, seed {values['seed']}")
-    done.show_header = False
-    done.add_column("quantity")
-    done.add_column("value", justify="right")
-    done.add_column("unit")
+def serve_report(values: dict[str, Any]) -> Group:
+    """A serving run: what was done, and latencies; ``values`` as ``ServeResult.values``."""
+    done = _quantities()
     done.add_row("completed", f"{values['completed']:,}", "requests")
     done.add_row("failed", f"{values['failed']:,}", "requests")
     for reason, count in values["rejected"].items():
@@ -72,19 +54,41 @@ def serve_tables(values: dict[str, Any]) -> tuple[Table, Table]:
     done.add_section()
     for label, size in _moved(values):
         done.add_row(label, f"{size / 1e12:,.3f}", "TB")
-    return done, latency
+
+    latency = Table()
+    latency.add_column("latency (ms)", no_wrap=True)
+    statistics = ("mean", "median", "std", "p90", "p99")
+    for statistic in statistics:
+        latency.add_column(statistic, justify="right", no_wrap=True)
+    for key, label in _LATENCIES.items():
+        cells = [f"{values[f'{statistic}_{key}_ms']:,.1f}" for statistic in statistics]
+        latency.add_row(label, *cells)
+    work = f"{values['load']}; at most {values['max_batch']} running, seed {values['seed']}"
+    return Group(_title(values), done, latency, _notes(values, work))
 
 
-def _table(values: dict[str, Any], work: str) -> Table:
-    notes = [f"{work}; {values['tp']} x {values['gpu']}", f"timing: {values['timing_provenance']}"]
+def _quantities() -> Table:
+    table = Table(show_header=False)
+    table.add_column("quantity")
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("unit", no_wrap=True)
+    return table
+
+
+def _title(values: dict[str, Any]) -> Text:
+    names = f"{values['model']} on {values['topology']}, {values['timing']} timing"
+    return Text(names, style="bold")
+
+
+def _notes(values: dict[str, Any], work: str) -> Text:
+    lines = [
+        work,
+        f"{values['tp']} x {values['gpu']}, {values['gpu_kernels']}: {values['gpu_provenance']}",
+        f"memory: {values['timing_provenance']}",
+    ]
     if values["timing_extrapolation"]:
-        notes.append(f"extrapolated: {values['timing_extrapolation']}")
-    return Table(
-        title=f"{values['model']} on {values['topology']}, {values['timing']} timing",
-        title_justify="left",
-        caption="\n".join(notes),
-        caption_justify="left",
-    )
+        lines.append(f"extrapolated: {values['timing_extrapolation']}")
+    return Text("\n".join(lines), style="dim")
 
 
 def _moved(values: dict[str, Any]) -> list[tuple[str, int]]:

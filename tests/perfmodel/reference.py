@@ -141,9 +141,7 @@ def pass_seconds(
             )
             seconds += stage
             output_s = stage
-        flops_decode = sum(
-            (s.request.input_len + s.decoded) * shape.decode_flops for s in decode
-        )
+        flops_decode = sum((s.request.input_len + s.decoded) * shape.decode_flops for s in decode)
         flops_prefill = sum(
             shape.prefill_flops * sum(start + i + 1 for i in range(length))
             + start * shape.reread_flops

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.perfmodel import reference
 
 from hw.errors import InputError
 from perfmodel.serving import Request, metrics, poisson, simulate
+from tests.perfmodel import reference
 
 LOAD = [
     Request(0.0, 700, 30),
