@@ -33,9 +33,18 @@ class Placement:
         return self.hbf_bytes - self.hbf_weight_bytes
 
     @property
+    def prompt_tokens(self) -> int:
+        """Prompt tokens whose KV fits in HBF, their only place."""
+        return self.hbf_kv_bytes // self.kv_token_bytes
+
+    @property
     def kv_tokens(self) -> int:
-        """Tokens of KV that the package holds at most, wherever they were produced."""
-        return (self.hbf_kv_bytes + self.decode_kv_budget_bytes) // self.kv_token_bytes
+        """Tokens of KV that fit, prompt and decode together.
+
+        One page wave stays free, because decode KV moves to HBF in whole waves.
+        """
+        room = self.hbf_kv_bytes + self.decode_kv_budget_bytes - self.wave_bytes
+        return room // self.kv_token_bytes
 
     def check(self, model: str, topology: str) -> None:
         """Refuse a model that does not fit.

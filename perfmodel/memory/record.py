@@ -151,7 +151,7 @@ def load_record(path: str | Path) -> TimingRecord:
             f"timing record {path}: cannot be read ({reason}); run `{_remedy(path)}`"
         ) from None
     try:
-        record = TimingRecord.model_validate_json(text)
+        record = TimingRecord.model_validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "file"

@@ -35,8 +35,8 @@ def generate_report(values: dict[str, Any]) -> Group:
     table.add_section()
     for label, size in _moved(values):
         table.add_row(label, f"{size / 1e9:,.2f}", "GB")
-    size = f"{values['input_len']:,} input and {values['output_len']:,} output tokens"
-    return Group(_title(values), table, _notes(values, f"batch {values['batch']}, {size}"))
+    lengths = f"{values['input_len']:,} input and {values['output_len']:,} output tokens"
+    return Group(_title(values), table, _notes(values, f"batch {values['batch']}, {lengths}"))
 
 
 def serve_report(values: dict[str, Any]) -> Group:

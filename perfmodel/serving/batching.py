@@ -27,13 +27,15 @@ class Batcher:
     """Which requests run, and what the next iteration works on.
 
     Attributes:
-        kv_tokens: tokens of KV that the packages hold.
+        prompt_room: prompt tokens whose KV the packages hold.
+        kv_room: tokens of KV that the packages hold, prompt and decode together.
         max_batch: running requests at most.
         token_budget: tokens of one iteration at most.
     """
 
     requests: list[Request]
-    kv_tokens: int
+    prompt_room: int
+    kv_room: int
     max_batch: int
     token_budget: int
     waiting: deque[int] = field(default_factory=deque)
@@ -42,6 +44,7 @@ class Batcher:
     _steps: int = 0  # decode steps so far: every decoding request takes part in each
     _joined_steps: int = 0  # sum over decoding requests of the step they joined at
     _prompt_tokens: int = 0  # of decoding requests
+    _reserved_prompt: int = 0
     _reserved: int = 0
 
     @property
@@ -70,8 +73,11 @@ class Batcher:
 
     def _has_room(self, index: int) -> bool:
         request = self.requests[index]
-        need = request.input_len + request.output_len
-        return self.running < self.max_batch and self._reserved + need <= self.kv_tokens
+        return (
+            self.running < self.max_batch
+            and self._reserved_prompt + request.input_len <= self.prompt_room
+            and self._reserved + request.input_len + request.output_len <= self.kv_room
+        )
 
     def decode_batch(self) -> Batch:
         """The next iteration when only decoding requests take part."""
@@ -119,9 +125,12 @@ class Batcher:
 
     def _admit(self) -> None:
         index = self.waiting.popleft()
-        request = self.requests[index]
-        self._reserved += request.input_len + request.output_len
+        self._reserve(self.requests[index], 1)
         self._prompts.append(_Prompt(index))
+
+    def _reserve(self, request: Request, sign: int) -> None:
+        self._reserved_prompt += sign * request.input_len
+        self._reserved += sign * (request.input_len + request.output_len)
 
     def advance(self, steps: int, completed: list[int]) -> list[int]:
         """Book ``steps`` decode steps and completed prompts; returns the requests that end."""
@@ -144,5 +153,5 @@ class Batcher:
             self._joined_steps += self._steps
             self._prompt_tokens += request.input_len
         for index in ended:
-            self._reserved -= self.requests[index].input_len + self.requests[index].output_len
+            self._reserve(self.requests[index], -1)
         return ended

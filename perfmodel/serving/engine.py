@@ -35,6 +35,7 @@ class Outcome:
         rejected: reason for each rejected request.
         gap_s, gap_weight: inter-token gaps and how many tokens had each.
         iterations: passes through the model.
+        exposed_program_s: time in which writes of KV to HBF held up a pass.
     """
 
     requests: list[Request]
@@ -44,6 +45,7 @@ class Outcome:
     gap_s: Floats
     gap_weight: Ints
     iterations: int
+    exposed_program_s: float
     traffic: Traffic
 
 
@@ -76,11 +78,15 @@ class _Run:
     ) -> None:
         self.system, self.requests = system, requests
         self.passes = PassModel(system)
-        self.batcher = Batcher(requests, system.placement.kv_tokens, max_batch, token_budget)
+        room = system.placement
+        self.batcher = Batcher(
+            requests, room.prompt_tokens, room.kv_tokens, max_batch, token_budget
+        )
         self.now = 0.0
         self.next_arrival = 0
         self.spilled_bytes = 0
         self.iterations = 0
+        self.exposed_program_s = 0.0
         self.traffic = Traffic()
         self.first_token_s = np.full(len(requests), np.nan)
         self.finish_s = np.full(len(requests), np.nan)
@@ -113,6 +119,7 @@ class _Run:
             gap_s=np.concatenate([*self.gaps, np.empty(0)]),
             gap_weight=np.repeat(rows, repeats),
             iterations=self.iterations,
+            exposed_program_s=self.exposed_program_s,
             traffic=self.traffic,
         )
 
@@ -132,8 +139,10 @@ class _Run:
         tokens, model = request.input_len + request.output_len, self.system.model
         if tokens > model.max_context:
             return f"input + output exceeds the context of {model.max_context} tokens"
-        if tokens > self.batcher.kv_tokens:
-            return f"input + output exceeds the KV room of {self.batcher.kv_tokens} tokens"
+        if request.input_len > self.batcher.prompt_room:
+            return f"input exceeds the KV room of {self.batcher.prompt_room} tokens in HBF"
+        if tokens > self.batcher.kv_room:
+            return f"input + output exceeds the KV room of {self.batcher.kv_room} tokens"
         return None
 
     def _mixed(self) -> int:
@@ -157,6 +166,7 @@ class _Run:
 
     def _book(self, stretch: Stretch, steps: int, rows: int, completed: list[int]) -> int:
         self.iterations += steps
+        self.exposed_program_s += float(stretch.stall_s[:steps].sum())
         self.traffic += stretch.traffic(steps)
         self.spilled_bytes = int(stretch.spilled_bytes[steps - 1])
         if rows:

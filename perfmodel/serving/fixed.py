@@ -24,6 +24,7 @@ class GenerateResult:
         decode_throughput: ``batch / tpot``: the throughput that the DASH paper reports.
         output_throughput: all output tokens over the whole time.
         total_token_throughput: prompt and output tokens over the whole time.
+        exposed_program_s: part of ``e2e_s`` in which writes of KV to HBF hold up the pass.
     """
 
     labels: dict[str, str | int | None]
@@ -39,6 +40,7 @@ class GenerateResult:
     total_token_throughput: float
     traffic: Traffic
     decode_traffic: Traffic
+    exposed_program_s: float
     kv_in_hbf_bytes: int
     kv_in_hbm_bytes: int
 
@@ -62,14 +64,14 @@ def generate(system: System, *, batch: int, input_len: int, output_len: int) -> 
     for name, value in (("batch", batch), ("input-len", input_len), ("output-len", output_len)):
         if value < 1:
             raise InputError(f"{name} is {value}: must be at least 1")
-    _check_room(system, batch, input_len + output_len)
+    _check_room(system, batch, input_len, output_len)
     passes = PassModel(system)
     pairs = batch * input_len * (input_len + 1) // 2
     prompt = Batch(prefill_rows=batch * input_len, samples=batch, prefill_pairs=pairs)
     prefill = passes.stretch(prompt)
     prefill_s, prefill_traffic = float(prefill.seconds[0]), prefill.traffic(1)
 
-    decode_s, spilled, decode_traffic = 0.0, 0, Traffic()
+    decode_s, stall_s, spilled, decode_traffic = 0.0, float(prefill.stall_s[0]), 0, Traffic()
     for first in range(0, output_len - 1, _BLOCK):
         steps = min(_BLOCK, output_len - 1 - first)
         stretch = passes.stretch(
@@ -83,6 +85,7 @@ def generate(system: System, *, batch: int, input_len: int, output_len: int) -> 
             spilled,
         )
         decode_s += float(stretch.seconds.sum())
+        stall_s += float(stretch.stall_s.sum())
         spilled = int(stretch.spilled_bytes[-1])
         decode_traffic += stretch.traffic(steps)
 
@@ -103,20 +106,26 @@ def generate(system: System, *, batch: int, input_len: int, output_len: int) -> 
         total_token_throughput=batch * (input_len + output_len) / e2e_s,
         traffic=prefill_traffic + decode_traffic,
         decode_traffic=decode_traffic,
+        exposed_program_s=stall_s,
         kv_in_hbf_bytes=(batch * input_len * kv + spilled) * gpus,
         kv_in_hbm_bytes=(batch * (output_len - 1) * kv - spilled) * gpus,
     )
 
 
-def _check_room(system: System, batch: int, context: int) -> None:
+def _check_room(system: System, batch: int, input_len: int, output_len: int) -> None:
     model, placement = system.model, system.placement
+    context = input_len + output_len
     if context > model.max_context:
         raise InputError(
             f"input-len + output-len is {context}: {model.name} has a context of at most "
             f"{model.max_context} tokens"
         )
-    if batch * context > placement.kv_tokens:
-        raise InputError(
-            f"batch is {batch}: {batch * context} tokens of KV do not fit; topology "
-            f"{system.topology.name!r} has room for {placement.kv_tokens} beside {model.name}"
-        )
+    for what, tokens, room in (
+        ("prompt", batch * input_len, placement.prompt_tokens),
+        ("prompt and decode", batch * context, placement.kv_tokens),
+    ):
+        if tokens > room:
+            raise InputError(
+                f"batch is {batch}: the KV of {tokens} {what} tokens does not fit; topology "
+                f"{system.topology.name!r} has room for {room} beside {model.name}"
+            )

@@ -93,6 +93,7 @@ def metrics(outcome: Outcome) -> dict[str, Any]:
         **summary("itl", outcome.gap_s, outcome.gap_weight),
         **summary("e2el", e2el_s),
         "iterations": outcome.iterations,
+        "exposed_program_s": outcome.exposed_program_s,
         "bytes": outcome.traffic.as_dict(),
     }
 

@@ -59,6 +59,7 @@ class Stretch:
     """A run of equal passes: their times, and running totals of what they moved."""
 
     seconds: Floats
+    stall_s: Floats  # part of `seconds` in which programs to HBF hold up the pass
     spilled_bytes: Ints  # decode KV of one package that is in HBF after each pass
     direct: Ints
     relay: Ints
@@ -199,6 +200,7 @@ class PassModel:
         )
         return Stretch(
             seconds=fixed.seconds + head_s + attention_s + stall_s,
+            stall_s=stall_s,
             spilled_bytes=spilled,
             direct=direct * gpus,
             relay=(from_hbf - direct) * gpus,

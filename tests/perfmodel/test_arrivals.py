@@ -62,7 +62,8 @@ def changed(**fields):
     [
         (jsonl(MOONCAKE[0]) + '{"timestamp": 30', ":2: not a JSON object"),
         (jsonl(MOONCAKE[0]) + "[1]\n", ":2: not a JSON object"),
-        (changed(input_length=0), ":2: input_length is 0: must be a whole number of at least 1"),
+        (changed(input_length=0), ":2: input_length is 0: must be a whole number from 1 to"),
+        (changed(output_length=10**30), ":2: output_length is 1000"),
         (changed(output_length=-5), ":2: output_length is -5"),
         (changed(output_length=1.5), ":2: output_length is 1.5"),
         (changed(output_length=True), ":2: output_length is True"),

@@ -237,7 +237,7 @@ def test_program_time_shows_only_beyond_its_window(make_system):
         ((1, 0, 10), "input-len is 0"),
         ((1, 10, 0), "output-len is 0"),
         ((1, 40_960, 1), "input-len \\+ output-len is 40961: qwen3-235b-a22b has a context"),
-        ((100, 40_000, 960), "batch is 100: 4096000 tokens of KV do not fit"),
+        ((100, 40_000, 960), "batch is 100: the KV of 4000000 prompt tokens does not fit"),
     ],
 )
 def test_bad_sizes(make_system, size, message):

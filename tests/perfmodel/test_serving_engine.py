@@ -100,10 +100,12 @@ def test_context_rejection_has_its_reason(make_system):
 def test_requests_wait_for_kv_room(make_system, repackaged):
     """With room for one request at a time, the second starts when the first ends."""
     system = make_system("tiny")
+    sizes = system.placement
+    room = 500 * sizes.kv_token_bytes + sizes.wave_bytes
     system = repackaged(
         system,
-        hbf_bytes=system.placement.hbf_weight_bytes,
-        decode_kv_budget_bytes=600 * system.placement.kv_token_bytes,
+        hbf_bytes=sizes.hbf_weight_bytes + room,
+        decode_kv_budget_bytes=100 * sizes.kv_token_bytes,
     )
     outcome = simulate(system, [Request(0.0, 500, 100), Request(0.0, 500, 100)])
     assert outcome.first_token_s[1] > outcome.finish_s[0]

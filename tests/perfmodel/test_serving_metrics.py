@@ -64,7 +64,7 @@ def test_nothing_completed_is_all_zero_and_counted_as_failed(make_system):
 
 def test_bytes_are_given_by_path_and_by_tier():
     traffic = Traffic(direct=1, relay=2, hbm_local=4, hbf_write=8, hbm_write=16, writeback=32)
-    outcome = Outcome([], *(np.zeros(0),) * 2, {}, *(np.zeros(0),) * 2, 0, traffic)
+    outcome = Outcome([], *(np.zeros(0),) * 2, {}, *(np.zeros(0),) * 2, 0, 0.0, traffic)
     assert outcome.traffic.as_dict() == {
         "paths": {
             "direct": 1,
