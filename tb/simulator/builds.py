@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cocotb_tools import config
 
+from tb.simulator.cache import digest, populate
 from tb.simulator.tools import (
     CACHE,
     Simulator,
@@ -23,7 +24,7 @@ from tb.simulator.tools import (
     verilator_root,
     version,
 )
-from tb.simulator.verilog import TOP, Design, Verilog, digest, export, populate
+from tb.simulator.verilog import TOP, Design, Verilog, export
 
 # Data lanes stay out of Verilator's waves: they are 99 % of the volume. What is left is compiled
 # into every build, since it costs nothing measurable while no wave is written.

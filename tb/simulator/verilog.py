@@ -6,25 +6,19 @@ sources and the tools.
 """
 
 import ast
-import dataclasses
-import enum
-import hashlib
 import importlib.metadata
 import inspect
 import json
 import re
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from amaranth.back import rtlil
 from amaranth.lib import wiring
-from filelock import FileLock
 
-from hw.params import Machine
+from tb.simulator.cache import digest, populate
 from tb.simulator.tools import CACHE, REPOSITORY, call
 
 TOP = "top"
@@ -95,62 +89,7 @@ def export(design: Design, *, cache: Path = CACHE) -> Verilog:
     return Verilog(directory / "top.v", tuple(json.loads((directory / "ports.json").read_text())))
 
 
-def _convert(design: Design, directory: Path) -> None:
-    text = rtlil.convert(
-        design.component(**design.params), name=TOP, platform=design.platform, emit_src=False
-    )
-    module = text[text.index(f"module \\{TOP}\n") :]
-    ports = _PORT.findall(module[: module.index("\nend\n")])
-    for width, name in ports:
-        if width == "0":
-            raise ValueError(f"port {name} of {design.name} has no bits")
-    (directory / "top.il").write_text(text)
-    call([sys.executable, "-c", _YOSYS, *_PASSES], cwd=directory)
-    (directory / "top.il").unlink()
-    (directory / "ports.json").write_text(json.dumps([name for _, name in ports]))
-
-
-def populate(directory: Path, make: Callable[[Path], None]) -> bool:
-    """Have ``make`` fill ``directory``, unless it is there; tell whether it was made now.
-
-    ``make`` works in a scratch directory that is renamed when it is complete, so that a directory
-    of that name is whole or absent. Processes that want the same one wait for each other.
-    """
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(directory.with_name(f"{directory.name}.lock")):
-        if directory.exists():
-            return False
-        scratch = Path(tempfile.mkdtemp(prefix=".", dir=directory.parent))
-        try:
-            make(scratch)
-            scratch.rename(directory)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        return True
-
-
-def digest(*parts: object) -> str:
-    """Short hash over values that :func:`json.dumps` takes, and files, whose bytes count."""
-    hasher = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, Path):
-            hasher.update(part.read_bytes())
-        else:
-            hasher.update(json.dumps(part, sort_keys=True, default=_plain).encode())
-        hasher.update(b"\0")
-    return hasher.hexdigest()[:16]
-
-
-def _key(design: Design) -> str:
-    component = design.component
-    tools = [importlib.metadata.version(name) for name in ("amaranth", "pyosys")]
-    qualified = f"{component.__module__}.{component.__qualname__}"
-    platform = design.platform and (type(design.platform).__qualname__, vars(design.platform))
-    identity = (tools, _PASSES, qualified, design.params, platform)
-    return digest(identity, *sorted(_imports(Path(inspect.getfile(component)))))
-
-
-def _imports(start: Path) -> set[Path]:
+def imports(start: Path) -> set[Path]:
     """Source files of this repository that ``start`` imports, itself and imports of imports too."""
     found: set[Path] = set()
     waiting = [start]
@@ -171,6 +110,30 @@ def _imports(start: Path) -> set[Path]:
     return found
 
 
+def _convert(design: Design, directory: Path) -> None:
+    text = rtlil.convert(
+        design.component(**design.params), name=TOP, platform=design.platform, emit_src=False
+    )
+    module = text[text.index(f"module \\{TOP}\n") :]
+    ports = _PORT.findall(module[: module.index("\nend\n")])
+    for width, name in ports:
+        if width == "0":
+            raise ValueError(f"port {name} of {design.name} has no bits")
+    (directory / "top.il").write_text(text)
+    call([sys.executable, "-c", _YOSYS, *_PASSES], cwd=directory)
+    (directory / "top.il").unlink()
+    (directory / "ports.json").write_text(json.dumps([name for _, name in ports]))
+
+
+def _key(design: Design) -> str:
+    component = design.component
+    tools = [importlib.metadata.version(name) for name in ("amaranth", "pyosys")]
+    qualified = f"{component.__module__}.{component.__qualname__}"
+    platform = design.platform and (type(design.platform).__qualname__, vars(design.platform))
+    identity = (tools, _PASSES, qualified, design.params, platform)
+    return digest(identity, *sorted(imports(Path(inspect.getfile(component)))))
+
+
 def _own_source(module: str) -> Path | None:
     """File of ``module``, or None if that is no module or not one of this repository."""
     path = REPOSITORY.joinpath(*module.split("."))
@@ -178,16 +141,3 @@ def _own_source(module: str) -> Path | None:
         if file.exists():
             return file
     return None
-
-
-def _plain(value: object) -> object:
-    match value:
-        case Machine():
-            return value.fingerprint
-        case enum.Enum():
-            return f"{type(value).__qualname__}.{value.name}"
-        case type():
-            return f"{value.__module__}.{value.__qualname__}"
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    raise TypeError(f"a design parameter of type {type(value).__name__} cannot be part of a key")

@@ -1,6 +1,7 @@
 """The simulator runner: export, cached builds, runs, waves and failures."""
 
 import json
+from pathlib import Path
 
 import pytest
 from amaranth.hdl import Module
@@ -10,6 +11,8 @@ from vcdvcd import VCDVCD
 
 from hw.errors import InputError
 from tb.simulator import BenchFailed, Design, Simulator, build, export, require, run
+from tb.simulator.tools import REPOSITORY
+from tb.simulator.verilog import imports
 from tests.tb.accumulator import Accumulator
 
 DESIGN = Design(component=Accumulator, params={"width": 16})
@@ -58,6 +61,12 @@ def test_parameters_and_simulators_have_their_own_builds(icarus, tmp_path):
     built = [build(design, icarus, cache=tmp_path) for design in (DESIGN, narrow)]
     assert all(b.fresh for b in built)
     assert built[0].directory != built[1].directory
+
+
+def test_key_covers_what_the_component_imports():
+    covered = {path.relative_to(REPOSITORY).as_posix() for path in imports(Path(__file__))}
+    assert {"tests/tb/accumulator.py", "hw/errors.py"} <= covered
+    assert not any(path.startswith(("hw/hbf", ".venv")) for path in covered)
 
 
 def test_interrupted_build_is_not_reused(icarus, tmp_path, monkeypatch):
