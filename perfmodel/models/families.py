@@ -139,7 +139,10 @@ def _grok_1(config: Config, name: str) -> ModelShape:
 
 
 def _llama4(config: Config, name: str) -> ModelShape:
-    """The text part of Llama 4; a vision tower is neither stored nor run."""
+    """The text part of Llama 4; a vision tower is neither stored nor run.
+
+    Layers with chunked attention are counted with full attention, as the DASH paper does.
+    """
     text = config.section("text_config") if config.has("text_config") else config
     layers = text.integer("num_hidden_layers")
     moe = text.layers("moe_layers", layers)

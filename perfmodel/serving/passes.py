@@ -103,6 +103,9 @@ class PassModel:
         self._head_bytes = shard(model.head_bytes)
         self._embed_row_bytes = shard(model.hidden * model.precision.embed_bytes)
         self._kv_layer_bytes = self.placement.kv_token_bytes // self._layers
+        machine = system.machine
+        self._transfer_s = machine.geometry.wave_bytes / machine.link.usable_bytes_per_s
+        self._program_wave_s = machine.nand.t_program_ns * 1e-9
         self._rows: dict[int, RowCost] = {}
         self._heads: dict[int, tuple[float, Traffic]] = {}
 
@@ -232,14 +235,14 @@ class PassModel:
     def _spill(self, decode_kv: Ints, spilled: int) -> tuple[Ints, Ints]:
         """Decode KV in HBF after each pass, and the page waves that each pass moves there."""
         wave, budget = self.placement.wave_bytes, self.placement.decode_kv_budget_bytes
-        waves = np.maximum(0, -(-(decode_kv - spilled - budget) // wave))
-        return spilled + wave * waves, np.diff(waves, prepend=0)
+        total = np.maximum(0, -(-(decode_kv - spilled - budget) // wave))
+        waves = total.copy()
+        waves[1:] -= total[:-1]
+        return spilled + wave * total, waves
 
     def _program_s(self, waves: int) -> float:
         """Time to write page waves: the first transfer, then programs that hide the others."""
-        machine = self.system.machine
-        transfer_s = machine.geometry.wave_bytes / machine.link.usable_bytes_per_s
-        return transfer_s + waves * max(machine.nand.t_program_ns * 1e-9, transfer_s)
+        return self._transfer_s + waves * max(self._program_wave_s, self._transfer_s)
 
     def _prefill_stall(self, prefill_rows: int, window_s: Floats) -> Floats:
         """Program time of prefill KV that attention and output projection do not cover.
