@@ -46,8 +46,9 @@ class Delivery:
         self.direct_rate = pairs * timing.direct.bytes_per_s if topology.direct else 0.0
         self.relay_rate = pairs * timing.relay.bytes_per_s if topology.relay else 0.0
         alone = self.direct_rate + self.relay_rate
-        both = topology.direct and topology.relay
-        self.hbf_rate = min(alone, pairs * timing.dual_bytes_per_s) if both else alone
+        # One path alone is always a choice, so two are never slower.
+        best_single = max(self.direct_rate, self.relay_rate)
+        self.hbf_rate = min(alone, max(pairs * timing.dual_bytes_per_s, best_single))
         self.slowdown = alone / self.hbf_rate  # of each path while both are busy
         self.link_b_rate = pairs * timing.gpu_hbm_link_bytes_per_s
         self.hbm_rate = min(self.link_b_rate, pairs * timing.hbm_local_bytes_per_s)

@@ -132,6 +132,15 @@ def test_replica_rates_of_the_paper():
     )
 
 
+def test_a_dual_rate_below_that_of_one_path_does_no_harm():
+    weak = dataclasses.replace(LINK_LIMITED, dual_bytes_per_s=1.5e12)
+    dash, single = (Delivery(topology(top), weak) for top in ("dash", "direct-only"))
+    for count in range(1, 9):
+        found = dash.experts(count, 10**7, 0, 0.0).seconds
+        assert found <= single.experts(count, 10**7, 0, 0.0).seconds * (1 + 1e-12)
+    assert dash.from_hbf(10**9)[0] <= single.from_hbf(10**9)[0]
+
+
 def test_more_of_anything_is_never_slower(faster_links):
     for top, count in itertools.product(TOPOLOGIES, range(1, 20)):
         slow = Delivery(topology(top), LINK_LIMITED).experts(count, 10**7, 0, 0.0)

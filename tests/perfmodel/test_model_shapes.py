@@ -6,6 +6,7 @@ import pytest
 
 from hw.errors import InputError
 from perfmodel.models import MODELS, load_model
+from perfmodel.models.config import Config
 
 # DASH paper, table II.
 WEIGHTS_GB = {
@@ -131,6 +132,25 @@ def test_layer_bytes_add_up_to_the_checkpoint(name):
         mtp += model.precision.scale_bytes(scaled)
         mtp += model.routed_experts * model.precision.scale_bytes(model.expert)
     assert read + mtp == model.total_bytes
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_catalogue_holds_the_keys_that_are_read_and_no_others(name, monkeypatch):
+    read = set()
+
+    class Watched(dict):
+        def get(self, key, default=None):
+            read.add(key)
+            return super().get(key, default)
+
+    plain = Config.__init__
+
+    def watch(self, source, values, prefix=""):
+        plain(self, source, Watched(values) if not prefix else values, prefix)
+
+    monkeypatch.setattr(Config, "__init__", watch)
+    load_model(name)
+    assert set(json.loads(_catalogue_text(name))) <= read
 
 
 def test_interleaved_and_leading_dense_layers():
