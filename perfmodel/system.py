@@ -69,6 +69,7 @@ class System:
         ``timing_extrapolation`` tells how far the reads of one expert lie outside what was
         measured; it is None inside, and for timing that was not measured.
         """
+        reduce = self.gpu.all_reduce
         share = self.topology.pairs * self.gpus
         expert_bytes = self.model.stored_bytes(self.model.expert)
         return {
@@ -81,6 +82,7 @@ class System:
             "gpu_kernels": SOURCE,
             "gpu_provenance": self.gpu.provenance,
             "tp": self.gpus,
+            "interconnect_provenance": reduce.provenance if self.gpus > 1 else None,
             "routing": self.routing,
         }
 

@@ -11,6 +11,7 @@ from hw.errors import InputError
 from perfmodel.gpu.roofline import AllReduce, Gpu, Kernel
 
 _FITTED = "fits to aiconfigurator 095f58a tables (vLLM 0.24, TensorRT-LLM)"
+_NVLINK = "NVLink; fit to vLLM's all-reduce on eight GPUs, aiconfigurator 095f58a"
 _SMALL_KERNELS_S = 6e-6  # norms, rotary embedding, routing: serial in every layer
 
 GPUS = {
@@ -25,10 +26,12 @@ GPUS = {
             prefill=Kernel(compute_efficiency=0.40),
             decode_gqa=Kernel(compute_efficiency=0.40),
             decode_mla=Kernel(compute_efficiency=0.40),
-            # Two cards share an NVLink bridge (300 GB/s one way), more meet over PCIe 5.0 x16;
-            # latency and efficiency are NCCL's on H100 SXM.
             all_reduce=AllReduce(
-                alpha_s=18.0e-6, efficiency=0.851, link_bytes_per_s=((2, 300e9), (8, 63e9))
+                alpha_s=18.0e-6,
+                efficiency=0.851,
+                link_bytes_per_s=((2, 300e9), (8, 63e9)),
+                provenance="assumed: two GPUs on an NVLink bridge (300 GB/s one way), more on "
+                "PCIe 5.0 x16 (63 GB/s); latency and efficiency of NCCL on H100 SXM",
             ),
             layer_overhead_s=_SMALL_KERNELS_S,
             provenance="assumed: 0.60 GEMM, 0.50 experts, 0.40 attention of 756 TFLOP/s",
@@ -48,7 +51,9 @@ GPUS = {
             decode_mla=Kernel(
                 compute_efficiency=0.589, memory_efficiency=0.915, start_s=13.4e-6, item_s=30.4e-9
             ),
-            all_reduce=AllReduce(alpha_s=5.4e-6, efficiency=0.757, link_bytes_per_s=((8, 450e9),)),
+            all_reduce=AllReduce(
+                alpha_s=5.4e-6, efficiency=0.757, link_bytes_per_s=((8, 450e9),), provenance=_NVLINK
+            ),
             layer_overhead_s=_SMALL_KERNELS_S,
             provenance=_FITTED,
         ),
@@ -67,7 +72,9 @@ GPUS = {
             decode_mla=Kernel(
                 compute_efficiency=0.620, memory_efficiency=0.908, start_s=13.6e-6, item_s=34.2e-9
             ),
-            all_reduce=AllReduce(alpha_s=5.1e-6, efficiency=0.812, link_bytes_per_s=((8, 450e9),)),
+            all_reduce=AllReduce(
+                alpha_s=5.1e-6, efficiency=0.812, link_bytes_per_s=((8, 450e9),), provenance=_NVLINK
+            ),
             layer_overhead_s=_SMALL_KERNELS_S,
             provenance=_FITTED,
         ),
@@ -88,7 +95,9 @@ GPUS = {
             decode_mla=Kernel(
                 compute_efficiency=0.598, memory_efficiency=0.727, start_s=10.6e-6, item_s=24.3e-9
             ),
-            all_reduce=AllReduce(alpha_s=8.1e-6, efficiency=0.608, link_bytes_per_s=((8, 900e9),)),
+            all_reduce=AllReduce(
+                alpha_s=8.1e-6, efficiency=0.608, link_bytes_per_s=((8, 900e9),), provenance=_NVLINK
+            ),
             layer_overhead_s=_SMALL_KERNELS_S,
             provenance=_FITTED,
         ),

@@ -26,6 +26,7 @@ class AllReduce:
     alpha_s: float
     efficiency: float
     link_bytes_per_s: tuple[tuple[int, float], ...]  # (up to this many GPUs, one-way rate)
+    provenance: str
 
     def seconds(self, gpus: int, message_bytes: float) -> float:
         """Time of one all-reduce; zero on a single GPU."""

@@ -86,6 +86,8 @@ def _notes(values: dict[str, Any], work: str) -> Text:
         f"{values['tp']} x {values['gpu']}, {values['gpu_kernels']}: {values['gpu_provenance']}",
         f"memory: {values['timing_provenance']}",
     ]
+    if values["interconnect_provenance"]:
+        lines.append(f"between GPUs: {values['interconnect_provenance']}")
     if values["timing_extrapolation"]:
         lines.append(f"extrapolated: {values['timing_extrapolation']}")
     return Text("\n".join(lines), style="dim")

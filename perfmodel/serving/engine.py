@@ -60,10 +60,13 @@ def simulate(
     """Serve requests in order of arrival; ``progress`` is told requests done and all requests.
 
     Raises:
-        InputError: there is no request, or a limit is out of range.
+        InputError: there is no request, they are not in order, or a limit is out of range.
     """
     if not requests:
         raise InputError("requests: there are none: give at least one")
+    arrivals_s = np.array([request.arrival_s for request in requests])
+    if not (np.diff(arrivals_s) >= 0).all():
+        raise InputError("requests: arrival_s goes back: sort them by time of arrival")
     if not 1 <= max_batch < token_budget:
         raise InputError(
             f"max-batch is {max_batch}: must be 1 to {token_budget - 1}, so that an iteration of "

@@ -124,6 +124,11 @@ def test_no_request_is_an_error(make_system):
         simulate(make_system(), [])
 
 
+def test_requests_out_of_order_are_an_error(make_system):
+    with pytest.raises(InputError, match="requests: arrival_s goes back"):
+        simulate(make_system(), LOAD[::-1])
+
+
 def test_progress_ends_at_all_requests(make_system):
     seen = []
     simulate(make_system("tiny"), LOAD, progress=lambda done, total: seen.append((done, total)))
