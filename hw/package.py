@@ -26,7 +26,7 @@ class Package(wiring.Component):
     Members
     -------
     registers : of all HBF base dies; ``link_rate`` also paces link B
-    read, window : reads from the GPU, see :class:`hw.gpu.io_die.GpuIoDie`
+    read, window : reads from the GPU, see :class:`hw.gpu.router.RequestRouter`
     direct_o, relay_o : data at the GPU side, one a pair
     direct_done, relay_done : reads that are whole
     command, readout : NAND side; one command port a die, one read-out a bank group, pair by pair

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hw.errors import InputError
+from hw.gpu.router import Choice
 from hw.hbf.layouts import MAX_PAGES
 from hw.params import PRESETS, Machine, Sensing, Topology
 from hw.sram.macro import VERILOG_MODELS, MacroPlatform
@@ -17,8 +18,8 @@ from hw.ucie.pacer import RATE_ONE
 from tb.read_system import ReadSystem
 from tb.simulator import Build, Design, Simulator, build, run
 
-ROUTES = ("direct", "relay", "dual")
-REQUESTS_PER_WAVE = 8  # a MiB of each stack at full size
+ROUTES = ("direct", "relay", "dual", "auto")
+REQUESTS_PER_WAVE = 4  # two MiB of each stack at full size
 WINDOW_WAVES = 3  # outstanding on a path: sensing, filling, draining
 IDLE_CYCLES = 64  # after reset, before the first request
 
@@ -30,7 +31,9 @@ class ReadRun:
     Attributes:
         machine: A preset, its registers set for this run.
         topology: Links and stack pairs.
-        route: ``direct``, ``relay``, or ``dual``: each request to the path with less outstanding.
+        route: ``direct`` or ``relay`` for all requests; ``dual`` for Direct and Relay in turn,
+            divided so that both finish together; ``auto`` for the router's own choice, the path
+            with less outstanding.
         waves: Page waves to read from every stack.
         request_pages: Pages of each stack that one request asks for.
         scatter: Requests start at random pages instead of following each other.
@@ -54,7 +57,7 @@ class ReadRun:
             raise InputError(f"route {self.route!r} is unknown: choose {', '.join(ROUTES)}")
         have = {"direct": self.topology.direct, "relay": self.topology.relay}
         missing = [name for name, there in have.items() if not there]
-        if missing and self.route in (*missing, "dual"):
+        if missing and self.route in (*missing, "dual", "auto"):
             raise InputError(
                 f"route {self.route!r} needs the {missing[0]} path, which topology "
                 f"{self.topology.name!r} does not have"
@@ -65,17 +68,15 @@ class ReadRun:
             default = max(1, self.machine.geometry.wave_pages // REQUESTS_PER_WAVE)
             object.__setattr__(self, "request_pages", default)
         if not 1 <= self.request_pages <= MAX_PAGES:
-            raise InputError(
-                f"request_pages is {self.request_pages!r}: must be 1 to {MAX_PAGES}"
-            )
+            raise InputError(f"request_pages is {self.request_pages!r}: must be 1 to {MAX_PAGES}")
 
     @property
     def wave_bytes(self) -> int:
         """Bytes of one page wave over all stacks."""
         return self.machine.geometry.wave_bytes * self.topology.pairs
 
-    def requests(self) -> list[tuple[int, int]]:
-        """First page and pages of each request, in order."""
+    def requests(self) -> list[tuple[int, int, Choice]]:
+        """First page, pages and path of each request, in order."""
         g = self.machine.geometry
         pick = random.Random(f"reads/{self.seed}")
         left = self.waves * g.wave_pages
@@ -83,10 +84,24 @@ class ReadRun:
         if left % self.request_pages:
             sizes.append(left % self.request_pages)
         if self.scatter:
-            return [(pick.randrange(g.stack_pages - size + 1), size) for size in sizes]
-        first = pick.randrange(g.rows - self.waves + 1) * g.wave_pages
-        starts = range(first, first + left, self.request_pages)
-        return list(zip(starts, sizes, strict=True))
+            starts = [pick.randrange(g.stack_pages - size + 1) for size in sizes]
+        else:
+            first = pick.randrange(g.rows - self.waves + 1) * g.wave_pages
+            starts = list(range(first, first + left, self.request_pages))
+        return list(zip(starts, sizes, self._choices(len(sizes)), strict=True))
+
+    def _choices(self, count: int) -> list[Choice]:
+        if self.route != "dual":
+            one = {"direct": Choice.DIRECT, "relay": Choice.RELAY, "auto": Choice.LEAST_LOADED}
+            return [one[self.route]] * count
+        choices = [Choice.RELAY if k % 2 else Choice.DIRECT for k in range(count)]
+        # Store and forward makes Relay one chunk later than Direct. Half a chunk that changes over
+        # at the end makes both finish together.
+        late = round(self.machine.relay_chunk_pages / 2 / self.request_pages)
+        relayed = [k for k, choice in enumerate(choices) if choice is Choice.RELAY]
+        for k in relayed[1:][-late:] if late else []:
+            choices[k] = Choice.DIRECT
+        return choices
 
     def plan(self) -> dict:
         """What the bench needs to know, as JSON-ready values."""
@@ -103,8 +118,7 @@ class ReadRun:
             "window": WINDOW_WAVES * g.wave_pages * self.topology.pairs,
             "stall": self.stall,
             "corrupt": int(self.corrupt),
-            "choice": ROUTES.index(self.route),
-            "requests": self.requests(),
+            "requests": [(first, pages, choice.value) for first, pages, choice in self.requests()],
             "preset": machine.name,
             "timeout_cycles": self._timeout_cycles(),
             "idle_cycles": IDLE_CYCLES,
@@ -117,7 +131,7 @@ class ReadRun:
         wave = machine.geometry.wave_bytes / slowest * machine.clock_hz
         slow = 256 / (256 - max(self.stall))
         senses = sum(
-            -(-pages // machine.geometry.wave_pages) + 1 for _, pages in self.requests()
+            -(-pages // machine.geometry.wave_pages) + 1 for _, pages, _ in self.requests()
         )
         return int(20_000 + 4 * slow * wave * (self.waves + 2) + senses * machine.t_read_cycles)
 
@@ -264,7 +278,7 @@ def _misdelivered(what: ReadRun, beats: int, address_sum: int) -> int:
     """Beats missing or too many; one if the count is right but the addresses are not."""
     per_page = what.machine.page_beats
     want_beats, want_sum = 0, 0
-    for first, pages in what.requests():
+    for first, pages, _ in what.requests():
         count = pages * per_page
         want_beats += count * what.topology.pairs
         start = first * per_page

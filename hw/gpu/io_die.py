@@ -26,7 +26,7 @@ class GpuIoDie(wiring.Component):
 
     Members
     -------
-    i, window : reads, and how many pages may be outstanding on a path
+    i, window : reads, and the router's registers
     direct_request, direct_data : link A, one a pair, if ``direct``
     relay_request, relay_data : link B, one a pair, if ``relay``
     direct_o, relay_o : beats with their address, one a pair
@@ -84,9 +84,7 @@ class GpuIoDie(wiring.Component):
             part = Reassembly(machine)
             m.submodules[f"{name}_sender{pair}"] = sender
             m.submodules[f"{name}_reassembly{pair}"] = part
-            wiring.connect(
-                m, sender.port, wiring.flipped(getattr(self, f"{name}_request")[pair])
-            )
+            wiring.connect(m, sender.port, wiring.flipped(getattr(self, f"{name}_request")[pair]))
             wiring.connect(m, wiring.flipped(getattr(self, f"{name}_data")[pair]), part.port)
             wiring.connect(m, part.o, wiring.flipped(getattr(self, f"{name}_o")[pair]))
             m.d.comb += [

@@ -44,7 +44,7 @@ class RequestRouter(wiring.Component):
     Members
     -------
     i : In(stream)
-    window : pages that may be outstanding on a path before it takes no more
+    window : pages outstanding at which a path takes no more
     header : Out, one a path: what is sent while ``send`` is high
     send : Out(2), may_send : In(2)
     received : In, one a path: pages that came in
@@ -66,9 +66,7 @@ class RequestRouter(wiring.Component):
                 "may_send": In(2),
                 "received": In(range(pairs + 1)).array(2),
                 "completed": In(completed).array(2),
-                "accepted": Out(
-                    data.StructLayout({"valid": 1, "path": 1, "slot": range(slots)})
-                ),
+                "accepted": Out(data.StructLayout({"valid": 1, "path": 1, "slot": range(slots)})),
             }
         )
 
@@ -101,9 +99,7 @@ class RequestRouter(wiring.Component):
             open_path = Signal(name=f"open{p}")
             m.d.comb += [
                 lowest.eq(free & (~free + 1)),
-                open_path.eq(
-                    free.any() & self.may_send[p] & (outstanding[p] < self.window)
-                ),
+                open_path.eq(free.any() & self.may_send[p] & (outstanding[p] < self.window)),
                 take[p].eq(self.i.valid & (path == p) & open_path & self._paths[p]),
             ]
             for k in range(slots):
@@ -125,9 +121,7 @@ class RequestRouter(wiring.Component):
             m.d.sync += [
                 slot_busy[p].eq((slot_busy[p] & ~freed) | Mux(take[p], lowest, 0)),
                 outstanding[p].eq(
-                    outstanding[p]
-                    + Mux(take[p], read.pages * self._pairs, 0)
-                    - self.received[p]
+                    outstanding[p] + Mux(take[p], read.pages * self._pairs, 0) - self.received[p]
                 ),
             ]
         m.d.comb += [

@@ -19,10 +19,19 @@ from hw.hbf.wave_gate import WaveGate
 from hw.params import Machine
 from hw.sram.regions import GROUPS, TransferRegions
 from hw.ucie.credit import CreditCounter, RequestReceiver
-from hw.ucie.transaction import ADDRESS_UNIT_BYTES, DataPort, RequestPort, Route
+from hw.ucie.transaction import (
+    ADDRESS_UNIT_BYTES,
+    DataPort,
+    MessageClass,
+    RequestPort,
+    Route,
+)
 
 # A frame reads group 0 first: the clock of the slot in which group 0 belongs to the path.
 FRAME_START = {Route.DIRECT: 1, Route.RELAY: 3}
+
+# Longer than a page takes on its TSV lane (41 clocks in `paper`), much shorter than a chunk.
+CHUNK_IDLE_CLOCKS = 128
 
 
 class RequestDecoder(wiring.Component):
@@ -79,7 +88,8 @@ class HbfBaseDie(wiring.Component):
     Members
     -------
     a_request, a_data : link A, present if ``direct``
-    c_request, c_data : link C, present if ``relay``; a credit of ``c_data`` is one relay region
+    c_request, c_data : link C, present if ``relay``; a credit of ``c_data`` is one relay region; a
+        COMPLETION without data closes the open chunk
     command : one port a NAND die
     readout : one port a bank group
     registers : run-time registers
@@ -113,10 +123,7 @@ class HbfBaseDie(wiring.Component):
         m.d.comb += [
             gate.sensing.eq(Cat(die.sensing for die in dies).any()),
             gate.pending.eq(Cat(die.pending for die in dies).any()),
-            *(
-                region_busy[r].eq(Cat(die.region_busy[r] for die in dies).any())
-                for r in range(2)
-            ),
+            *(region_busy[r].eq(Cat(die.region_busy[r] for die in dies).any()) for r in range(2)),
             gate.region_busy.eq(Cat(region_busy)),
             fill.now.eq(regions.now),
             fill.rate.eq(registers.tsv_rate),
@@ -163,14 +170,22 @@ class HbfBaseDie(wiring.Component):
                 chunk_pages=machine.relay_chunk_pages,
                 regions=machine.sram.relay_regions,
                 max_pages=MAX_PAGES,
+                idle_clocks=CHUNK_IDLE_CLOCKS,
             )
             m.d.comb += [
                 admission.requested.eq(decoder.pages),
+                admission.waiting.eq(drain.waiting),
                 admission.sent.eq(drain.sent),
                 admission.grant.eq(self.c_data.credit),
                 drain.admit.eq(admission.admit),
                 drain.chunk_end.eq(admission.chunk_end),
             ]
+            with m.If(admission.close):
+                m.d.comb += [
+                    self.c_data.valid.eq(1),
+                    self.c_data.header.message_class.eq(MessageClass.COMPLETION),
+                    self.c_data.header.chunk_end.eq(1),
+                ]
         return m
 
     def _path(self, m, route, dies, fill, read_port, now) -> DrainEngine:

@@ -1,6 +1,6 @@
 """Scheduler and command sequencer of one NAND die."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.memory import Memory
@@ -13,7 +13,7 @@ from hw.hbf.layouts import (
     label_layout,
     slot_layout,
 )
-from hw.hbf.page_walk import PageWalk
+from hw.hbf.pending import PendingPages
 from hw.params import Machine
 
 PATHS = ("direct", "relay")
@@ -25,17 +25,18 @@ class DieScheduler(wiring.Component):
     """Turns read descriptors of both paths into SENSE and LATCH commands of one die.
 
     Promise: a page is issued only when the command port is free, its subarray is not sensing, one
-    of the subarray's two SRAM slots is free, and its path is available: while both paths have
-    pages, neither may hold more than three quarters of the die's slots, so that a stalled path
-    leaves room for the other. The slot is reserved at issue and freed when it is drained.
+    of the subarray's two SRAM slots is free, and its path is available: while the other path waits
+    for the same subarray, a path that holds one of its slots leaves the second to the other. So a
+    stalled path cannot hold up the other. The slot is reserved at issue and freed when drained.
 
-    A subarray senses for ``t_read`` clocks, then its page is latched into the cache register as
-    soon as that is empty. With ``cache_read`` the subarray may sense again from then on; without,
-    only after its page has left over the TSVs. Subarrays work independently; with ``lockstep``
-    pages are issued only while ``wave_open``, into region ``wave_region``.
+    Pages are issued out of order over subarrays, in order within a path and subarray; when both
+    paths have a page that can go, they alternate. A subarray senses for ``t_read`` clocks, then its
+    page is latched into the cache register as soon as that is empty. With ``cache_read`` the
+    subarray may sense again from then on; without, only after its page has left over the TSVs. With
+    ``lockstep`` pages are issued only while ``wave_open``, into region ``wave_region``.
 
-    Throughput: one command a clock, LATCH before SENSE; paths with eligible pages alternate. Pages
-    of a path are issued in order. Source: DASH section IV-B.
+    Throughput: one command a clock, SENSE before LATCH, so that a subarray whose page has been
+    latched senses again without waiting for its neighbours. Source: DASH section IV-B.
 
     Members
     -------
@@ -85,69 +86,69 @@ class DieScheduler(wiring.Component):
         subarrays = machine.geometry.subarrays_per_die
         slot_type = slot_layout(machine)
 
-        walks = []
+        queues = []
         for name in PATHS:
-            walk = PageWalk(machine, die=self._die, depth=DESCRIPTORS_PER_DIE)
-            m.submodules[f"walk_{name}"] = walk
-            wiring.connect(m, wiring.flipped(getattr(self, name)), walk.i)
-            walks.append(walk)
-        m.d.comb += self.pending.eq(walks[0].o.valid | walks[1].o.valid)
+            queue = PendingPages(machine, die=self._die, depth=DESCRIPTORS_PER_DIE)
+            m.submodules[f"pending_{name}"] = queue
+            wiring.connect(m, wiring.flipped(getattr(self, name)), queue.i)
+            queues.append(queue)
 
         # Scoreboard: one bit a subarray. The data register is busy from SENSE on, the cache
         # register from LATCH until the page has left, a slot from SENSE until it is drained.
         data_busy, cache_busy = Signal(subarrays), Signal(subarrays)
         slot_busy = [Signal(subarrays, name=f"slot_busy{r}") for r in range(2)]
+        slot_path = [Signal(subarrays, name=f"slot_path{r}") for r in range(2)]
         m.d.comb += [
+            self.pending.eq((queues[0].waiting | queues[1].waiting) != 0),
             self.sensing.eq(data_busy != 0),
             *(self.region_busy[r].eq(slot_busy[r] != 0) for r in range(2)),
         ]
 
-        def bit(subarray):
-            mask = Signal(subarrays)
-            m.d.comb += mask.eq(Const(1, subarrays) << subarray)
-            return mask
-
         # Issue ----------------------------------------------------------------------------------
-        share = [Signal(range(2 * subarrays + 1), name=f"held_{name}") for name in PATHS]
-        eligible, region = Signal(2), Signal(2)
-        for p, walk in enumerate(walks):
-            subarray = walk.o.payload.subarray
-            busy = [slot_busy[r].bit_select(subarray, 1) for r in range(2)]
-            path_available = ~walks[1 - p].o.valid | (share[p] < 2 * subarrays * 3 // 4)
-            with m.If(self.lockstep):
-                m.d.comb += region[p].eq(self.wave_region)
-            with m.Else():
-                m.d.comb += region[p].eq(busy[0])
-            m.d.comb += eligible[p].eq(
-                walk.o.valid
-                & ~data_busy.bit_select(subarray, 1)
-                & ~Mux(region[p], busy[1], busy[0])
-                & (~self.lockstep | self.wave_open)
-                & path_available
-            )
-        last_path, path, issue = Signal(), Signal(), Signal()
-        latch = Signal()
+        usable = Signal(subarrays)  # not sensing, and a slot is free
+        wave_slots = Mux(self.wave_region, slot_busy[1], slot_busy[0])
+        with m.If(~self.lockstep):
+            m.d.comb += usable.eq(~data_busy & ~(slot_busy[0] & slot_busy[1]))
+        with m.Elif(self.wave_open):
+            m.d.comb += usable.eq(~data_busy & ~wave_slots)
+        candidates = []
+        for p, queue in enumerate(queues):
+            of_path = [slot_path[r] if p else ~slot_path[r] for r in range(2)]
+            holds_one = (slot_busy[0] & of_path[0]) | (slot_busy[1] & of_path[1])
+            can_go = Signal(subarrays, name=f"can_go_{PATHS[p]}")
+            choice = Signal(range(subarrays), name=f"choice_{PATHS[p]}")
+            m.d.comb += [
+                can_go.eq(queue.waiting & usable & ~(holds_one & queues[1 - p].waiting)),
+                choice.eq(lowest(m, can_go)),
+                queue.subarray.eq(choice),
+            ]
+            candidates.append(can_go)
+        last_path, path, issue, latch = Signal(), Signal(), Signal(), Signal()
+        go = [candidate != 0 for candidate in candidates]
         m.d.comb += [
-            path.eq(Mux(eligible.all(), ~last_path, eligible[1])),
-            issue.eq(eligible.any() & ~latch),
-        ]
-        page = Array(walk.o.payload for walk in walks)[path]
-        slot = Signal(slot_type)
-        m.d.comb += [
-            slot.subarray.eq(page.subarray),
-            slot.region.eq(region.bit_select(path, 1)),
-            *(walk.o.ready.eq(issue & (path == p)) for p, walk in enumerate(walks)),
+            path.eq(Mux(go[0] & go[1], ~last_path, go[1])),
+            issue.eq(go[0] | go[1]),
+            *(queue.take.eq(issue & (path == p)) for p, queue in enumerate(queues)),
         ]
         with m.If(issue):
             m.d.sync += last_path.eq(path)
+        subarray, row, label = (
+            Mux(path, getattr(queues[1], name), getattr(queues[0], name))
+            for name in ("subarray", "row", "label")
+        )
+        slot = Signal(slot_type)
+        m.d.comb += slot.subarray.eq(subarray)
+        with m.If(self.lockstep):
+            m.d.comb += slot.region.eq(self.wave_region)
+        with m.Else():
+            m.d.comb += slot.region.eq(slot_busy[0].bit_select(slot.subarray, 1))
 
         m.submodules.labels = labels = Memory(shape=label_layout(), depth=2 * subarrays, init=[])
         label_write, label_read = labels.write_port(), labels.read_port()
         m.d.comb += [
             label_write.en.eq(issue),
             label_write.addr.eq(slot.as_value()),
-            label_write.data.tag.eq(page.tag),
-            label_write.data.page.eq(page.page),
+            label_write.data.eq(label),
             label_read.addr.eq(self.label_slot.as_value()),
             self.label.eq(label_read.data),
         ]
@@ -167,16 +168,15 @@ class DieScheduler(wiring.Component):
             senses.w_en.eq(issue),
             elapsed.eq(now - oldest.since),
             latch.eq(
-                senses.r_rdy
+                ~issue
+                & senses.r_rdy
                 & (elapsed >= self.t_read)
                 & ~cache_busy.bit_select(oldest.slot.subarray, 1)
             ),
             senses.r_en.eq(latch),
         ]
         transfer_type = data.StructLayout({"slot": slot_type, "path": 1})
-        m.submodules.latched = latched = SyncFIFOBuffered(
-            width=transfer_type.size, depth=subarrays
-        )
+        m.submodules.latched = latched = SyncFIFOBuffered(width=transfer_type.size, depth=subarrays)
         m.d.comb += [
             latched.w_data.eq(senses.r_data[: transfer_type.size]),
             latched.w_en.eq(latch),
@@ -188,28 +188,46 @@ class DieScheduler(wiring.Component):
         m.d.comb += [
             self.command.valid.eq(issue | latch),
             self.command.command.eq(Mux(latch, Command.LATCH, Command.SENSE)),
-            self.command.subarray.eq(Mux(latch, oldest.slot.subarray, page.subarray)),
-            self.command.row.eq(page.row),
+            self.command.subarray.eq(Mux(latch, oldest.slot.subarray, slot.subarray)),
+            self.command.row.eq(row),
         ]
 
         # Scoreboard updates -----------------------------------------------------------------------
-        issued, moved, left = bit(page.subarray), bit(oldest.slot.subarray), Signal(subarrays)
-        none = Const(0, subarrays)
-        with m.If(self.transferred.valid):
-            m.d.comb += left.eq(Const(1, subarrays) << self.transferred.slot.subarray)
-        sense_again = Mux(self.cache_read, Mux(latch, moved, none), left)
-        m.d.sync += [
-            data_busy.eq((data_busy & ~sense_again) | Mux(issue, issued, none)),
-            cache_busy.eq((cache_busy & ~left) | Mux(latch, moved, none)),
+        one, none = Const(1, subarrays), Const(0, subarrays)
+
+        def line(when, subarray):
+            return Mux(when, one << subarray, none)
+
+        issued, latched_now, left = Signal(subarrays), Signal(subarrays), Signal(subarrays)
+        m.d.comb += [
+            issued.eq(line(issue, slot.subarray)),
+            latched_now.eq(line(latch, oldest.slot.subarray)),
+            left.eq(line(self.transferred.valid, self.transferred.slot.subarray)),
         ]
-        frees = [self.free_direct, self.free_relay]
+        m.d.sync += [
+            data_busy.eq((data_busy & ~Mux(self.cache_read, latched_now, left)) | issued),
+            cache_busy.eq((cache_busy & ~left) | latched_now),
+        ]
+        frees = (self.free_direct, self.free_relay)
         for r in range(2):
-            freed = none
-            for event in frees:
-                mask = bit(event.slot.subarray)
-                freed = freed | Mux(event.valid & (event.slot.region == r), mask, none)
-            reserved = Mux(issue & (slot.region == r), issued, none)
-            m.d.sync += slot_busy[r].eq((slot_busy[r] & ~freed) | reserved)
-        for p, event in enumerate(frees):
-            m.d.sync += share[p].eq(share[p] + (issue & (path == p)) - event.valid)
+            freed = [
+                line(free.valid & (free.slot.region == r), free.slot.subarray) for free in frees
+            ]
+            reserved = Mux(slot.region == r, issued, none)
+            m.d.sync += slot_busy[r].eq((slot_busy[r] & ~(freed[0] | freed[1])) | reserved)
+            with m.If(issue & (slot.region == r)):
+                m.d.sync += slot_path[r].eq(
+                    Mux(path, slot_path[r] | issued, slot_path[r] & ~issued)
+                )
         return m
+
+
+def lowest(m: Module, lines: Signal) -> Signal:
+    """The position of the lowest set line, zero if none is set."""
+    width = len(lines)
+    one_hot, position = Signal(width), Signal(range(width))
+    m.d.comb += one_hot.eq(lines & (~lines + 1))
+    for bit in range(len(position)):
+        mask = sum(1 << k for k in range(width) if k >> bit & 1)
+        m.d.comb += position[bit].eq((one_hot & mask) != 0)
+    return position

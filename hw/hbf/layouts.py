@@ -28,9 +28,7 @@ def descriptor_layout(machine: Machine) -> data.StructLayout:
 
 def slot_layout(machine: Machine) -> data.StructLayout:
     """A page slot of one die: its region, and the subarray that owns it there."""
-    return data.StructLayout(
-        {"subarray": range(machine.geometry.subarrays_per_die), "region": 1}
-    )
+    return data.StructLayout({"subarray": range(machine.geometry.subarrays_per_die), "region": 1})
 
 
 def label_layout() -> data.StructLayout:

@@ -50,7 +50,6 @@ class PageWalk(wiring.Component):
             {
                 "i": In(stream.Signature(descriptor_layout(machine))),
                 "o": Out(stream.Signature(page)),
-                "idle": Out(1),
             }
         )
 
@@ -78,7 +77,6 @@ class PageWalk(wiring.Component):
         m.d.comb += [
             active.eq(local != end),
             self.o.valid.eq(active),
-            self.idle.eq(~active & ~queue.r_rdy),
             self.o.payload.subarray.eq(local[: log2(g.subarrays_per_die)]),
             self.o.payload.row.eq(local[log2(g.subarrays_per_die) :]),
             self.o.payload.tag.eq(tag),

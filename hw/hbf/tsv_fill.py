@@ -4,9 +4,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.arbiter import RoundRobin, select
 from hw.hbf.layouts import ReadoutPort, slot_layout
 from hw.hbf.page_walk import log2
-from hw.arbiter import RoundRobin, select
 from hw.params import Machine
 from hw.sram.regions import GROUPS
 from hw.ucie.pacer import RATE_BITS, RATE_ONE
@@ -156,4 +156,3 @@ class TsvFill(wiring.Component):
                 page, valid = next_page, next_valid
             m.d.comb += [self.filled[d].valid.eq(valid), self.filled[d].page.eq(page)]
         return m
-

@@ -17,7 +17,8 @@ class RelayBuffer(wiring.Component):
     """Stores and forwards relay chunks; touches neither HBM controller nor DRAM.
 
     Promise: one region receives a chunk while the other forwards the one before, in order. A chunk
-    closes with the beat that is marked ``chunk_end``. A region's credit goes back to the HBF die
+    closes with the last beat of the page that is marked ``chunk_end``, or with a message so marked
+    that carries no data. A region's credit goes back to the HBF die
     only after its last beat has been read, so no byte is overwritten before it left, and while both
     regions are occupied the HBF die holds no credit.
 
@@ -61,11 +62,12 @@ class RelayBuffer(wiring.Component):
 
         # Receive: beats of a page follow each other ------------------------------------------------
         fill_region, fill_row = Signal(), Signal(range(pages * GROUPS))
-        last_beat, closes = Signal(), Signal()
+        beat, last_beat, closes = Signal(), Signal(), Signal()
         m.d.comb += [
+            beat.eq(c.valid & (c.header.message_class == MessageClass.RELAY_DATA)),
             last_beat.eq(fill_row[:2] == GROUPS - 1),
-            closes.eq(c.valid & c.header.chunk_end & last_beat),
-            label_write.en.eq(c.valid & (fill_row[:2] == 0)),
+            closes.eq(c.valid & c.header.chunk_end & (last_beat | ~beat)),
+            label_write.en.eq(beat & (fill_row[:2] == 0)),
             label_write.addr.eq(Cat(fill_row[2:], fill_region)),
             label_write.data.tag.eq(c.header.tag),
             label_write.data.page.eq(c.header.page),
@@ -74,7 +76,7 @@ class RelayBuffer(wiring.Component):
         ]
         with m.If(closes):
             m.d.sync += [fill_row.eq(0), fill_region.eq(~fill_region)]
-        with m.Elif(c.valid):
+        with m.Elif(beat):
             m.d.sync += fill_row.eq(fill_row + 1)
 
         # Regions: open from their first beat, full from chunk_end to the last read -------------------
@@ -85,10 +87,10 @@ class RelayBuffer(wiring.Component):
         region, page = Signal(), Signal(range(pages))  # being read
         for r in range(2):
             with m.If(closes & (fill_region == r)):
-                m.d.sync += [full[r].eq(1), chunk_pages[r].eq((fill_row >> 2) + 1)]
+                m.d.sync += [full[r].eq(1), chunk_pages[r].eq((fill_row >> 2) + beat)]
             with m.Elif(emptied & (region == r)):
                 m.d.sync += full[r].eq(0)
-            filling = (fill_region == r) & (c.valid | (fill_row != 0))
+            filling = (fill_region == r) & (beat | (fill_row != 0))
             m.d.comb += self.occupied[r].eq(full[r] | filling)
         m.d.sync += c.credit.eq(emptied)
 
@@ -104,11 +106,7 @@ class RelayBuffer(wiring.Component):
         m.d.comb += [
             pacer.rate.eq(self.rate),
             pacer.tick.eq(frame == GROUPS - 1),
-            go.eq(
-                pacer.grant
-                & full.bit_select(drain_region, 1)
-                & (credits.count >= GROUPS)
-            ),
+            go.eq(pacer.grant & full.bit_select(drain_region, 1) & (credits.count >= GROUPS)),
             pacer.use.eq(go),
             credits.give.eq(b.credit),
             last_page.eq(drain_page == Mux(drain_region, chunk_pages[1], chunk_pages[0]) - 1),
@@ -126,7 +124,7 @@ class RelayBuffer(wiring.Component):
                 m.d.sync += drain_page.eq(drain_page + 1)
 
         for r in range(2):
-            receives = c.valid & (fill_region == r)
+            receives = beat & (fill_region == r)
             reads = reading & (region == r)
             m.d.comb += [
                 regions[r].en.eq(receives | reads),

@@ -12,9 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-VERILOG_MODELS = tuple(
-    Path(__file__).with_name(name) for name in ("sram_1rw.v", "sram_1r1w.v")
-)
+VERILOG_MODELS = tuple(Path(__file__).with_name(name) for name in ("sram_1rw.v", "sram_1r1w.v"))
 
 
 class MacroPlatform:

@@ -84,9 +84,7 @@ class TransferRegions(wiring.Component):
             with m.If(drain.en):
                 m.d.sync += [read_region.eq(drain.region), read_group.eq(self.now + offset)]
             for k in range(machine.lanes):
-                q = [
-                    Mux(read_region, banks[1, g].q[k], banks[0, g].q[k]) for g in range(GROUPS)
-                ]
+                q = [Mux(read_region, banks[1, g].q[k], banks[0, g].q[k]) for g in range(GROUPS)]
                 low, high = Mux(read_group[0], q[1], q[0]), Mux(read_group[0], q[3], q[2])
                 m.d.comb += drain.lanes[k].eq(Mux(read_group[1], high, low))
         return m

@@ -110,4 +110,3 @@ class RequestReceiver(wiring.Component):
         ]
         m.d.sync += self.port.credit.eq(self.o.valid & self.o.ready)
         return m
-

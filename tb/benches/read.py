@@ -76,13 +76,13 @@ async def read(dut) -> None:
 async def read_all(dut, plan: dict) -> None:
     """Send every request as soon as it is accepted, then wait for the last completion."""
     layout = read_layout(preset(plan["preset"]))
-    for tag, (first, pages) in enumerate(plan["requests"]):
+    for tag, (first, pages, choice) in enumerate(plan["requests"]):
         payload = layout.const(
             {
                 "first": first,
                 "pages": pages,
                 "tag": tag % 4096,
-                "choice": Choice(plan["choice"]),
+                "choice": Choice(choice),
             }
         )
         dut.read__payload.value = payload.as_bits()

@@ -22,7 +22,8 @@ class NandDie(wiring.Component):
     take four beats out of that. ``violation`` pulses on a SENSE over a page that was not latched
     yet, on a LATCH without a SENSE, earlier than ``t_read`` after it or over a page that was not
     read out yet, on a SENSE that needs the cache register while ``cache_read`` is off, and on a
-    read-out of an empty cache register or out of beat order.
+    read-out of an empty cache register or out of beat order. The clock of the last read-out already
+    counts as read out.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -98,7 +99,8 @@ class NandDie(wiring.Component):
         ]
         elapsed = Signal(CLOCK_BITS)
         m.d.comb += elapsed.eq(now - time_read.data)
-        was_sensed, was_cached = sensed.bit_select(s, 1), cached.bit_select(s, 1)
+        was_sensed = sensed.bit_select(s, 1)
+        was_cached = cached.bit_select(s, 1) & ~(emptied & (self.read_subarray == s))
         early = elapsed < self.t_read
         wrong_read = ~cached.bit_select(self.read_subarray, 1) | (beat_read.data != self.read_beat)
         m.d.sync += self.violation.eq(
