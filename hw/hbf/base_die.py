@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.hbf.die_scheduler import DieScheduler
+from hw.hbf.die_scheduler import CLOCK_BITS, DieScheduler
 from hw.hbf.drain import DrainEngine, RelayAdmission
 from hw.hbf.layouts import (
     MAX_PAGES,
@@ -119,6 +119,8 @@ class HbfBaseDie(wiring.Component):
         m.submodules.fill = fill = TsvFill(machine)
         m.submodules.gate = gate = WaveGate(machine)
 
+        clock = Signal(CLOCK_BITS)
+        m.d.sync += clock.eq(clock + 1)
         region_busy = [Signal(name=f"region{r}_busy") for r in range(2)]
         m.d.comb += [
             gate.sensing.eq(Cat(die.sensing for die in dies).any()),
@@ -133,6 +135,7 @@ class HbfBaseDie(wiring.Component):
             wiring.connect(m, die.command, wiring.flipped(self.command[d]))
             wiring.connect(m, die.transfer, fill.i[d])
             m.d.comb += [
+                die.clock.eq(clock),
                 die.t_read.eq(registers.t_read),
                 die.cache_read.eq(registers.cache_read),
                 die.lockstep.eq(registers.lockstep),

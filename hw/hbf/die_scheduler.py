@@ -40,6 +40,8 @@ class DieScheduler(wiring.Component):
 
     Members
     -------
+    clock : In
+        Free-running clock count, shared by all dies.
     direct, relay : In(stream)
         Descriptors, broadcast to all dies.
     command : Out(CommandPort)
@@ -62,6 +64,7 @@ class DieScheduler(wiring.Component):
             {
                 "direct": In(descriptors),
                 "relay": In(descriptors),
+                "clock": In(CLOCK_BITS),
                 "t_read": In(20),
                 "cache_read": In(1),
                 "lockstep": In(1),
@@ -154,23 +157,23 @@ class DieScheduler(wiring.Component):
         ]
 
         # Sensing: all take the same time, so they end in the order of issue -----------------------
-        now = Signal(CLOCK_BITS)
-        m.d.sync += now.eq(now + 1)
         sense_type = data.StructLayout({"slot": slot_type, "path": 1, "since": CLOCK_BITS})
         m.submodules.senses = senses = SyncFIFOBuffered(width=sense_type.size, depth=subarrays)
         started, oldest = Signal(sense_type), sense_type(senses.r_data)
-        elapsed = Signal(CLOCK_BITS)
+        sensed = (self.clock - oldest.since)[:CLOCK_BITS] >= self.t_read
+        with m.If(issue):
+            m.d.comb += [
+                started.slot.eq(slot),
+                started.path.eq(path),
+                started.since.eq(self.clock),
+            ]
         m.d.comb += [
-            started.slot.eq(slot),
-            started.path.eq(path),
-            started.since.eq(now),
             senses.w_data.eq(started),
             senses.w_en.eq(issue),
-            elapsed.eq(now - oldest.since),
             latch.eq(
                 ~issue
                 & senses.r_rdy
-                & (elapsed >= self.t_read)
+                & sensed
                 & ~cache_busy.bit_select(oldest.slot.subarray, 1)
             ),
             senses.r_en.eq(latch),

@@ -32,6 +32,7 @@ class NandDie(wiring.Component):
         super().__init__(
             {
                 "command": In(CommandPort(machine)),
+                "clock": In(CLOCK_BITS),
                 "t_read": In(20),
                 "cache_read": In(1),
                 "read": In(1),
@@ -47,9 +48,6 @@ class NandDie(wiring.Component):
         g = self._machine.geometry
         subarrays = g.subarrays_per_die
         command = self.command
-        now = Signal(CLOCK_BITS)
-        m.d.sync += now.eq(now + 1)
-
         sensed = Signal(subarrays)  # data register holds a page not yet latched
         cached = Signal(subarrays)  # cache register holds a page not yet read out
         m.submodules.rows = rows = Memory(shape=range(g.rows), depth=subarrays, init=[])
@@ -68,7 +66,7 @@ class NandDie(wiring.Component):
             row_write.data.eq(command.row),
             time_write.en.eq(sense),
             time_write.addr.eq(s),
-            time_write.data.eq(now),
+            time_write.data.eq(self.clock),
             row_read.addr.eq(s),
             time_read.addr.eq(s),
             cache_write.en.eq(latch),
@@ -97,11 +95,9 @@ class NandDie(wiring.Component):
                 (cached & ~Mux(emptied, one << self.read_subarray, none)) | Mux(latch, here, none)
             ),
         ]
-        elapsed = Signal(CLOCK_BITS)
-        m.d.comb += elapsed.eq(now - time_read.data)
         was_sensed = sensed.bit_select(s, 1)
         was_cached = cached.bit_select(s, 1) & ~(emptied & (self.read_subarray == s))
-        early = elapsed < self.t_read
+        early = (self.clock - time_read.data)[:CLOCK_BITS] < self.t_read
         wrong_read = ~cached.bit_select(self.read_subarray, 1) | (beat_read.data != self.read_beat)
         m.d.sync += self.violation.eq(
             (sense & (was_sensed | (was_cached & ~self.cache_read)))
@@ -136,12 +132,15 @@ class NandStack(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         machine, g = self._machine, self._machine.geometry
+        clock = Signal(CLOCK_BITS)
+        m.d.sync += clock.eq(clock + 1)
         dies = []
         for d in range(g.dies):
             m.submodules[f"die{d}"] = die = NandDie(machine)
             wiring.connect(m, wiring.flipped(self.command[d]), die.command)
             asks = [port.valid & (port.die == d) for port in self.readout]
             m.d.comb += [
+                die.clock.eq(clock),
                 die.t_read.eq(self.t_read),
                 die.cache_read.eq(self.cache_read),
                 die.read.eq(Cat(asks).any()),
