@@ -13,6 +13,7 @@ import dataclasses
 import enum
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -30,7 +31,7 @@ def _positive(owner: object, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
         where = f"{type(owner).__name__}.{name}"
-        _require(value > 0, where, value, "must be greater than zero")
+        _require(0 < value < math.inf, where, value, "must be greater than zero and finite")
 
 
 def _power_of_two(owner: object, *names: str, least: int = 2) -> None:
@@ -131,7 +132,8 @@ class Link:
     def __post_init__(self) -> None:
         _positive(self, "gt_per_s", "usable_bytes_per_s", "lanes")
         _power_of_two(self, "modules", least=1)
-        _power_of_two(self, "beat_bytes", "flit_bytes", least=8)
+        _power_of_two(self, "beat_bytes", least=64)  # a beat has an address, in units of 64 bytes
+        _power_of_two(self, "flit_bytes", least=8)
         _require(
             2 <= self.one_way_cycles <= 64,
             "Link.one_way_cycles",
@@ -304,10 +306,10 @@ class Machine:
             f"a region holds one page wave: {self.geometry.wave_bytes} B",
         )
         _require(
-            page <= self.sram.relay_region_bytes <= self.geometry.wave_bytes,
+            2 * page <= self.sram.relay_region_bytes <= self.geometry.wave_bytes,
             "Sram.relay_region_bytes",
             self.sram.relay_region_bytes,
-            f"must be at least a page ({page} B) and at most a wave",
+            f"must be at least two pages ({2 * page} B) and at most a wave",
         )
         _require(
             self.tsv.bytes_per_s <= self.max_tsv_bytes_per_s,
@@ -408,7 +410,8 @@ class Machine:
         """The same silicon with other run-time registers; ``None`` leaves a register alone."""
         nand, tsv, link = self.nand, self.tsv, self.link
         if t_read_us is not None:
-            nand = dataclasses.replace(nand, t_read_ns=t_read_us * 1e3)
+            # To a femtosecond: 4.03 us is not 4030.0000000000005 ns, which takes a clock more.
+            nand = dataclasses.replace(nand, t_read_ns=round(t_read_us * 1e3, 6))
         if sensing is not None:
             nand = dataclasses.replace(nand, sensing=sensing)
         if cache_read is not None:
