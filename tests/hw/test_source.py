@@ -1,0 +1,88 @@
+"""The fingerprint of the RTL source: blind to prose, sharp on logic."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hw import source
+
+ARBITER = '''"""Docstring."""
+
+
+class Arbiter:
+    """Docstring."""
+
+    def turn(self):
+        """Docstring."""
+        return 1
+'''
+MACRO = "module macro; endmodule\n"
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small source tree in place of the real one."""
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "arbiter.py").write_text(ARBITER)
+    (tmp_path / "macro.v").write_text(MACRO)
+    (tmp_path / "params.py").write_text("DIES = 16\n")
+    monkeypatch.setattr(source, "ROOT", tmp_path)
+    return tmp_path
+
+
+# Around the cache, which would keep the value of a temporary tree for other tests.
+fingerprint = source.rtl_fingerprint.__wrapped__
+
+
+def _rewrite(name: str, old: str, new: str) -> Callable[[Path], None]:
+    def change(root: Path) -> None:
+        text = (root / name).read_text()
+        assert old in text
+        (root / name).write_text(text.replace(old, new))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _rewrite("part/arbiter.py", "Docstring.", "Other words."),
+        _rewrite("part/arbiter.py", '        """Docstring."""\n', ""),
+        _rewrite("part/arbiter.py", "return 1", "return (1)  # why\n\n"),
+        _rewrite("params.py", "16", "32"),
+        lambda root: (root / "notes.txt").write_text("x"),
+    ],
+    ids=["words", "docstring dropped", "comment and layout", "machine", "other file"],
+)
+def test_prose_is_ignored(tree: Path, change: Callable[[Path], None]) -> None:
+    before = fingerprint()
+    change(tree)
+    assert fingerprint() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _rewrite("part/arbiter.py", "return 1", "return 2"),
+        _rewrite("part/arbiter.py", "def turn", "def turns"),
+        _rewrite("part/arbiter.py", "return 1", 'return "Docstring."'),
+        _rewrite("macro.v", "module macro;", "module macro; // why"),
+        lambda root: (root / "new.py").write_text("X = 1\n"),
+        lambda root: (root / "part" / "arbiter.py").rename(root / "arbiter.py"),
+        lambda root: (root / "macro.v").unlink(),
+    ],
+    ids=["constant", "name", "string", "verilog", "new file", "moved file", "no file"],
+)
+def test_logic_is_seen(tree: Path, change: Callable[[Path], None]) -> None:
+    before = fingerprint()
+    change(tree)
+    assert fingerprint() != before
+
+
+def test_place_of_the_tree_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fingerprint()
+    shutil.copytree(source.ROOT, tmp_path / "copy")
+    monkeypatch.setattr(source, "ROOT", tmp_path / "copy")
+    assert fingerprint() == before
