@@ -11,9 +11,9 @@ from hw.ucie.transaction import Header, RequestPort
 class CreditCounter(wiring.Component):
     """Counts the credits that a sender holds.
 
-    Contract: ``count`` starts at ``initial`` and never exceeds ``limit``; a pulse of ``give`` adds
-    one, ``take`` subtracts its value, both may come in one clock. The user takes no more than
-    ``count``. Latency 1 clock from ``give`` to ``count``.
+    Contract: ``count`` starts at ``initial``; a pulse of ``give`` adds one, ``take`` subtracts its
+    value, both may come in one clock. The users take no more than ``count`` and give no more than
+    up to ``limit``: nothing here stops them. Latency 1 clock from ``give`` to ``count``.
 
     Members
     -------
@@ -98,8 +98,9 @@ class RequestReceiver(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        # One more than the credits: a queue of two is not ready for the second of two in a row.
         m.submodules.queue = queue = SyncFIFOBuffered(
-            width=Header.as_shape().size, depth=self._credits
+            width=Header.as_shape().size, depth=self._credits + 1
         )
         m.d.comb += [
             queue.w_data.eq(self.port.header),

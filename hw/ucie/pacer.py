@@ -11,10 +11,10 @@ RATE_ONE = 1 << RATE_BITS
 class FramePacer(wiring.Component):
     """Grants a share ``rate / 65536`` of the frames, evenly spread.
 
-    Contract: over any stretch of frames the grants exceed ``rate / 65536`` of them by at most one;
-    while ``use`` follows every grant they fall short by at most one. A frame is one clock with
-    ``tick``; ``grant`` is combinational in that clock. An unused grant is kept, but only one.
-    ``rate`` of 65536 grants every frame.
+    Contract: over any stretch of frames the used grants exceed ``rate / 65536`` of them by at most
+    one; while ``use`` follows every grant they fall short by at most one. A frame is one clock with
+    ``tick``; ``grant`` is combinational in that clock, and ``use`` comes only with it. An unused
+    grant is kept, but only one. ``rate`` of 65536 grants every frame.
 
     With frames of four clocks and one page of four beats a frame, 51200 (25/32) lets 25 beats of
     32 pass: 1.6 of 2.048 TB/s.
