@@ -8,7 +8,7 @@ from hw.sram.macro import Sram1r1w, Sram1rw
 
 
 def _lanes_per_bank(lanes: int, bank_bytes: int) -> int:
-    if bank_bytes % 8 or lanes % (bank_bytes // 8):
+    if bank_bytes < 8 or bank_bytes % 8 or lanes % (bank_bytes // 8):
         raise ValueError(f"a bank of {bank_bytes!r} bytes must hold a divisor of {lanes} lanes")
     return bank_bytes // 8
 

@@ -33,7 +33,8 @@ class TransferRegions(wiring.Component):
     fill : array of 4, one a group
         ``en`` is honoured only in the fill clocks of the group.
     direct, relay
-        A read with ``en`` returns ``lanes`` one clock later; they stay until the next read.
+        A read with ``en`` returns ``lanes`` one clock later. They stay for two clocks, and then
+        until either path reads the group again in that region.
     """
 
     def __init__(self, machine: Machine) -> None:
