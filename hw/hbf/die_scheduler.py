@@ -26,8 +26,9 @@ class DieScheduler(wiring.Component):
 
     Promise: a page is issued only when the command port is free, its subarray is not sensing, one
     of the subarray's two SRAM slots is free, and its path is available: while the other path waits
-    for the same subarray, a path that holds one of its slots leaves the second to the other. So a
-    stalled path cannot hold up the other. The slot is reserved at issue and freed when drained.
+    for the same subarray, a path that holds one of its slots leaves the second to the other. A path
+    that takes both slots while the other has no page waiting there, and then stalls, holds up the
+    other until it drains again. The slot is reserved at issue and freed when drained.
 
     Pages are issued out of order over subarrays, in order within a path and subarray; when both
     paths have a page that can go, they alternate. A subarray senses for ``t_read`` clocks, then its
