@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from hw.errors import InputError
+from scripts.calibrate import calibrate
 from scripts.generate import generate
 from scripts.serve import serve
+from scripts.simulate import simulate
 
 app = typer.Typer(
     name="pagewave",
@@ -36,7 +38,7 @@ def _options(
     pass
 
 
-for verb in (serve, generate):
+for verb in (simulate, calibrate, generate, serve):
     app.command()(verb)
 
 

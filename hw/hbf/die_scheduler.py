@@ -172,10 +172,7 @@ class DieScheduler(wiring.Component):
             senses.w_data.eq(started),
             senses.w_en.eq(issue),
             latch.eq(
-                ~issue
-                & senses.r_rdy
-                & sensed
-                & ~cache_busy.bit_select(oldest.slot.subarray, 1)
+                ~issue & senses.r_rdy & sensed & ~cache_busy.bit_select(oldest.slot.subarray, 1)
             ),
             senses.r_en.eq(latch),
         ]

@@ -45,7 +45,8 @@ class Header(data.Struct):
     operation, message_class, route
         An :class:`Operation`, a :class:`MessageClass` and a :class:`Route`.
     address, length
-        In units of 64 bytes; the address is local to the stack. Requests only.
+        In units of 64 bytes; the address is local to the stack, the length at most 16 MiB.
+        Requests only.
     tag
         Names the transaction between requester and responder.
     page, beat
@@ -63,7 +64,7 @@ class Header(data.Struct):
     message_class: 3
     route: 1
     address: 40
-    length: 18
+    length: 19
     tag: 12
     page: 12
     beat: 2
@@ -71,7 +72,7 @@ class Header(data.Struct):
     poison: 1
     credit: 16
     epoch: 1
-    spare: 17
+    spare: 16
 
 
 HEADER_BYTES = 16

@@ -1,0 +1,64 @@
+"""``pagewave calibrate``: measure the RTL, write a timing record."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from hw.params import PRESETS, preset
+from perfmodel.memory.record import Observation, TimingRecord, save_record
+from scripts import console
+from scripts.generate import Json
+from tb.calibration import calibrate as measure
+
+
+def calibrate(
+    preset_name: Annotated[str, typer.Option("--preset", help=f"Machine: {', '.join(PRESETS)}.")],
+    out: Annotated[Path, typer.Option(help="File for the timing record (JSON).")],
+    seed: Annotated[int, typer.Option(help="Seed of the addresses.")] = 1,
+    json: Json = False,
+) -> None:
+    """Measure the memory timing of the RTL and write it as a timing record.
+
+    A grid of read runs is simulated; first byte, steady rate and cost of a
+    request are read back from the waveforms. serve and generate take the record
+    with --timing FILE, and refuse it once machine or RTL have changed.
+
+    Try:
+
+    pagewave calibrate --preset mini --out build/timing/mini.json
+    """
+    preset(preset_name)
+    console.err.print("building the simulator if it is new, minutes at full size ...")
+    record = measure(preset_name, seed=seed, report=_show)
+    save_record(record, out)
+    console.err.print(f"wrote {out}")
+    if json:
+        console.print_json(record.model_dump(mode="json", by_alias=True))
+    else:
+        console.out.print(calibrate_report(record))
+
+
+def _show(number: int, runs: int, seen: Observation) -> None:
+    console.err.print(
+        f"{number:2} of {runs}: {seen.id}: first byte {seen.first_byte_ns:,.1f} ns, "
+        f"steady {seen.steady_bytes_per_s / 1e12:.4f} TB/s",
+        soft_wrap=True,
+    )
+
+
+def calibrate_report(record: TimingRecord) -> Table:
+    """The fitted timing of each route."""
+    table = Table(title=f"timing of one stack pair, {record.preset}")
+    for column in ("route", "first byte ns", "steady TB/s", "per request ns", "residual %"):
+        table.add_column(column, justify="left" if column == "route" else "right")
+    for route, fit in record.fitted.items():
+        table.add_row(
+            route,
+            f"{fit.first_byte_ns:,.1f}",
+            f"{fit.steady_bytes_per_s / 1e12:.4f}",
+            f"{fit.request_gap_ns:,.1f}",
+            f"{fit.residual_pct:.2f}",
+        )
+    return table
