@@ -31,7 +31,7 @@ def calibrate(
     """
     preset(preset_name)
     console.err.print("building the simulator if it is new, minutes at full size ...")
-    record = measure(preset_name, seed=seed, report=_show)
+    record = measure(preset_name, seed=seed, report=show_observation)
     save_record(record, out)
     console.err.print(f"wrote {out}")
     if json:
@@ -40,7 +40,8 @@ def calibrate(
         console.out.print(calibrate_report(record))
 
 
-def _show(number: int, runs: int, seen: Observation) -> None:
+def show_observation(number: int, runs: int, seen: Observation) -> None:
+    """One line on stderr for each run of the grid."""
     console.err.print(
         f"{number:2} of {runs}: {seen.id}: first byte {seen.first_byte_ns:,.1f} ns, "
         f"steady {seen.steady_bytes_per_s / 1e12:.4f} TB/s",

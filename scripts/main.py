@@ -8,6 +8,7 @@ import typer
 
 from hw.errors import InputError
 from scripts.calibrate import calibrate
+from scripts.demo import demo
 from scripts.generate import generate
 from scripts.serve import serve
 from scripts.simulate import simulate
@@ -38,7 +39,7 @@ def _options(
     pass
 
 
-for verb in (simulate, calibrate, generate, serve):
+for verb in (simulate, calibrate, generate, serve, demo):
     app.command()(verb)
 
 

@@ -14,7 +14,6 @@ from tb.reads import ROUTES, ReadResult, ReadRun, read, with_pairs
 from tb.simulator import Simulator
 
 
-
 def simulate(
     topology_name: Annotated[
         str, typer.Option("--topology", help=f"Links of the package: {', '.join(TOPOLOGIES)}.")
@@ -32,17 +31,13 @@ def simulate(
     t_read_us: Annotated[
         float | None, typer.Option(help="Sensing time tR, in microseconds.")
     ] = None,
-    tsv_tbps: Annotated[
-        float | None, typer.Option(help="TSV rate of a stack, in TB/s.")
-    ] = None,
+    tsv_tbps: Annotated[float | None, typer.Option(help="TSV rate of a stack, in TB/s.")] = None,
     link_tbps: Annotated[
         float | None, typer.Option(help="Usable rate of each link, in TB/s.")
     ] = None,
     sense: Annotated[
         str | None,
-        typer.Option(
-            help=f"How subarrays start to sense: {', '.join(s.value for s in Sensing)}."
-        ),
+        typer.Option(help=f"How subarrays start to sense: {', '.join(s.value for s in Sensing)}."),
     ] = None,
     cache_read: Annotated[
         bool,
@@ -113,9 +108,7 @@ def _simulator(name: str) -> Simulator:
     try:
         return Simulator(name)
     except ValueError:
-        raise InputError(
-            f"simulator {name!r} is unknown: choose {', '.join(Simulator)}"
-        ) from None
+        raise InputError(f"simulator {name!r} is unknown: choose {', '.join(Simulator)}") from None
 
 
 def simulate_report(result: ReadResult) -> Table:
@@ -133,5 +126,7 @@ def simulate_report(result: ReadResult) -> Table:
     table.add_row("wrong beats", f"{result.data_errors}")
     table.add_row("broken NAND rules", f"{result.violations}")
     table.add_row("clocks", f"{result.cycles:,} at {result.clock_hz / 1e9:g} GHz")
-    table.add_row("simulated in", f"{result.wall_s:.2f} s, {result.cycles / result.wall_s:,.0f} clocks/s")
+    table.add_row(
+        "simulated in", f"{result.wall_s:.2f} s, {result.cycles / result.wall_s:,.0f} clocks/s"
+    )
     return table

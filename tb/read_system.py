@@ -1,4 +1,4 @@
-"""The read system: a package between NAND stacks and checking consumers, top of all read benches."""
+"""The read system: a package between NAND stacks and checking consumers."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
