@@ -1,4 +1,4 @@
-"""What benches of several blocks need: beats that tell who they are, and parts side by side."""
+"""What benches of several blocks need: beats that tell who they are, and fewer settings."""
 
 from amaranth.hdl import Module
 
@@ -8,6 +8,23 @@ def side_by_side(*parts) -> Module:
     m = Module()
     m.submodules += parts
     return m
+
+
+class Quiet:
+    """A simulation context that sets only what changes: the simulator settles after every set.
+
+    It takes whole members of an interface, which are the same objects every time.
+    """
+
+    def __init__(self, ctx):
+        self._ctx, self._last = ctx, {}
+        self.get, self.tick = ctx.get, ctx.tick
+
+    def set(self, signal, value) -> None:
+        _, last = self._last.get(id(signal), (signal, None))
+        if value != last:
+            self._last[id(signal)] = (signal, value)
+            self._ctx.set(signal, value)
 
 
 def set_lanes(ctx, port, beat: int) -> None:

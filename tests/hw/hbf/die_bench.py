@@ -10,6 +10,7 @@ from amaranth.hdl import Module, Signal
 from hw.hbf.die_scheduler import DieScheduler
 from hw.hbf.layouts import Command
 from tb.vip.nand import NandDie
+from tests.hw.beats import Quiet
 from tests.hw.machines import TINY
 
 DIE = 1
@@ -43,23 +44,6 @@ def reads_of(pick: random.Random, path: int, *, count: int, sizes: tuple[int, ..
         first = path * 128 + pick.randrange(128 - pages + 1)
         reads.append({"first": first, "pages": pages, "tag": path * 2048 + tag})
     return reads
-
-
-class Quiet:
-    """A simulation context that sets only what changes: the simulator settles after every set.
-
-    It takes whole members of an interface, which are the same objects every time.
-    """
-
-    def __init__(self, ctx):
-        self._ctx, self._last = ctx, {}
-        self.get, self.tick = ctx.get, ctx.tick
-
-    def set(self, signal, value) -> None:
-        _, last = self._last.get(id(signal), (signal, None))
-        if value != last:
-            self._last[id(signal)] = (signal, value)
-            self._ctx.set(signal, value)
 
 
 class Rules:

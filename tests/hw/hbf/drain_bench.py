@@ -1,0 +1,88 @@
+"""Bench of one drain engine: plays SRAM, labels and fill, and records all that happens."""
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from hw.hbf.drain import DrainEngine
+from hw.ucie.transaction import Route
+from tests.hw.beats import Quiet, get_lanes, set_lanes
+from tests.hw.machines import TINY
+from tests.hw.pysim import simulate
+
+DIES = 4
+Slot = tuple[int, int]  # subarray, region
+
+
+def stored(region: int, row: int, group: int) -> int:
+    """What the transfer regions hold in that place."""
+    return (region << 4 | row) << 2 | group
+
+
+@dataclass
+class Trace:
+    """What a drain did, by clock."""
+
+    fills: list[tuple[int, int, Slot, tuple[int, int]]] = field(default_factory=list)
+    admitted: list[bool] = field(default_factory=list)
+    chunk_end: list[bool] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+    reads: dict[int, tuple[int, int]] = field(default_factory=dict)  # region, row
+    frees: list[tuple[int, int, Slot]] = field(default_factory=list)
+    beats: dict[int, tuple[Any, int]] = field(default_factory=dict)  # header, content
+
+
+def drained(
+    route: Route, start: int, *, rate: int, fill: float, admit: float, seed: int, clocks: int
+) -> Trace:
+    """Fill every free slot with chance ``fill`` a clock, admit with chance ``admit``."""
+    dut, trace, pick = DrainEngine(TINY, route=route, start=start), Trace(), random.Random(seed)
+    free = [[(s, r) for s in range(4) for r in range(2)] for _ in range(DIES)]
+    ports = list(dut.ready)
+    labels: dict[tuple[int, Slot], tuple[int, int]] = {}
+
+    async def bench(ctx):
+        ctx = Quiet(ctx)
+        asked: Slot | None = None  # in the clock before
+        read: tuple[int, int, int] | None = None
+        ctx.set(dut.rate, rate)
+        for clock in range(clocks):
+            now = clock % 4
+            ctx.set(dut.now, now)
+            trace.admitted.append(pick.random() < admit)
+            trace.chunk_end.append(pick.random() < 0.3)
+            ctx.set(dut.admit, trace.admitted[-1])
+            ctx.set(dut.chunk_end, trace.chunk_end[-1])
+            for d in range(DIES):
+                fills = bool(free[d]) and pick.random() < fill
+                ready: dict[str, Any] = {"valid": fills}
+                if fills:
+                    slot = free[d].pop(pick.randrange(len(free[d])))
+                    ready["slot"] = {"subarray": slot[0], "region": slot[1]}
+                    labels[d, slot] = (pick.randrange(4096), pick.randrange(4096))
+                    trace.fills.append((clock, d, slot, labels[d, slot]))
+                ctx.set(ports[d], ready)
+                tag, page = labels[d, asked] if asked and (d, asked) in labels else (0, 0)
+                ctx.set(dut.label[d], {"tag": tag, "page": page})
+            set_lanes(ctx, dut, stored(*read) if read else 0xDEAD)
+
+            if ctx.get(dut.sent):
+                trace.sent.append(clock)
+            read = asked = None
+            if ctx.get(dut.read_en):
+                trace.reads[clock] = ctx.get(dut.read_region), ctx.get(dut.read_row)
+                read = (*trace.reads[clock], (now - start) % 4)
+            if ctx.get(dut.label_en):
+                asked = ctx.get(dut.label_slot.subarray), ctx.get(dut.label_slot.region)
+            for d in range(DIES):
+                event = ctx.get(dut.free[d])
+                if event.valid:
+                    slot = (event.slot.subarray, event.slot.region)
+                    trace.frees.append((clock, d, slot))
+                    free[d].append(slot)
+            if ctx.get(dut.port.valid):
+                trace.beats[clock] = ctx.get(dut.port.header), get_lanes(ctx, dut.port)
+            await ctx.tick()
+
+    simulate(dut, bench, clocks=clocks + 1)
+    return trace

@@ -1,0 +1,125 @@
+"""Bench of the relay buffer: a sender that uses every credit at once, a GPU side that stalls."""
+
+import random
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hw.hbm.relay import RelayBuffer
+from hw.ucie.transaction import MessageClass
+from tests.hw.beats import Quiet, get_lanes, set_lanes
+from tests.hw.machines import TINY
+from tests.hw.pysim import simulate
+
+Beat = tuple[int, int, int, int, int]  # tag, page, beat, poison, content
+CHUNK_PAGES = 4
+GPU_BEATS = 8  # of the receive queue at the far end of link B
+
+
+@dataclass
+class Chunk:
+    """Pages that travel together; ``late`` closes it by a message without data."""
+
+    pages: list[list[Beat]]
+    late: bool
+
+
+def chunks(pick: random.Random, count: int) -> list[Chunk]:
+    made, number = [], 0
+    for _ in range(count):
+        pages = []
+        for _ in range(pick.randint(1, CHUNK_PAGES)):
+            tag, page, start = pick.randrange(4096), pick.randrange(4096), pick.randrange(4)
+            # A page starts with any of its beats and wraps.
+            poison = pick.random() < 0.2
+            pages.append([(tag, page, (start + k) % 4, poison, number + k) for k in range(4)])
+            number += 4
+        made.append(Chunk(pages, len(pages) < CHUNK_PAGES and pick.random() < 0.5))
+    return made
+
+
+@dataclass
+class RelayRun:
+    """What was sent and what came, by clock."""
+
+    sent: list[tuple[int, Beat]] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
+    came: list[tuple[int, Beat]] = field(default_factory=list)
+    credits: list[int] = field(default_factory=list)
+    occupied: list[int] = field(default_factory=list)
+
+
+def relayed(
+    work: list[Chunk], *, seed: int, rate: int = 65_536, gap: float = 0.0, stall: float = 0.0
+) -> RelayRun:
+    """Send ``work`` as fast as credits allow, pausing between pages with chance ``gap``.
+
+    The GPU side gives a beat's credit back with chance 1 - ``stall`` a clock.
+    """
+    dut, run, pick = RelayBuffer(TINY), RelayRun(), random.Random(seed)
+
+    def messages() -> Iterator[tuple[Beat | None, bool, bool]]:
+        """Beat, whether it opens a chunk, whether it closes it."""
+        for chunk in work:
+            for k, page in enumerate(chunk.pages):
+                ends = k == len(chunk.pages) - 1 and not chunk.late
+                for j, beat in enumerate(page):
+                    yield beat, k == j == 0, ends
+            if chunk.late:
+                yield None, False, True
+
+    async def bench(ctx):
+        ctx = Quiet(ctx)
+        ctx.set(dut.rate, rate)
+        queue = deque(messages())
+        credits, held, clock, in_page = 2, 0, 0, 0
+        want = sum(len(chunk.pages) for chunk in work) * 4
+        while len(run.came) < want or len(run.credits) < len(work):
+            header = {"valid": 0}
+            beat, opens, closes = queue[0] if queue else (None, False, False)
+            pauses = in_page == 0 and pick.random() < gap
+            sends = bool(queue) and not pauses and (credits > 0 or not opens)
+            ctx.set(dut.c_data.valid, sends)
+            if sends:
+                queue.popleft()
+                credits -= opens
+                in_page = (in_page + 1) % 4 if beat else 0
+                if beat:
+                    tag, page, number, poison, content = beat
+                    header = {
+                        "message_class": MessageClass.RELAY_DATA,
+                        "tag": tag,
+                        "page": page,
+                        "beat": number,
+                        "poison": poison,
+                        "chunk_end": closes,
+                    }
+                    set_lanes(ctx, dut.c_data, content)
+                    run.sent.append((clock, beat))
+                    last = in_page == 0
+                else:
+                    header = {"message_class": MessageClass.COMPLETION, "chunk_end": 1}
+                    last = True
+                ctx.set(dut.c_data.header, header)
+                if closes and last:
+                    run.closed.append(clock)
+            gives = held > 0 and pick.random() >= stall
+            ctx.set(dut.b_data.credit, gives)
+            held -= gives
+            if ctx.get(dut.b_data.valid):
+                head = ctx.get(dut.b_data.header)
+                assert head.message_class == MessageClass.RELAY_DATA and head.route == 1
+                content = get_lanes(ctx, dut.b_data)
+                run.came.append((clock, (head.tag, head.page, head.beat, head.poison, content)))
+                held += 1
+                assert held <= GPU_BEATS, f"beat without credit at {clock}, seed {seed}"
+            if ctx.get(dut.c_data.credit):
+                run.credits.append(clock)
+                credits += 1
+                assert credits <= 2
+            run.occupied.append(ctx.get(dut.occupied))
+            await ctx.tick()
+            clock += 1
+
+    simulate(dut, bench, clocks=10_000)
+    return run
