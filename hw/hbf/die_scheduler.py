@@ -159,7 +159,8 @@ class DieScheduler(wiring.Component):
 
         # Sensing: all take the same time, so they end in the order of issue -----------------------
         sense_type = data.StructLayout({"slot": slot_type, "path": 1, "since": CLOCK_BITS})
-        m.submodules.senses = senses = SyncFIFOBuffered(width=sense_type.size, depth=subarrays)
+        # One more than the subarrays: a queue of two is not ready for the second of two in a row.
+        m.submodules.senses = senses = SyncFIFOBuffered(width=sense_type.size, depth=subarrays + 1)
         started, oldest = Signal(sense_type), sense_type(senses.r_data)
         sensed = (self.clock - oldest.since)[:CLOCK_BITS] >= self.t_read
         with m.If(issue):
@@ -177,7 +178,9 @@ class DieScheduler(wiring.Component):
             senses.r_en.eq(latch),
         ]
         transfer_type = data.StructLayout({"slot": slot_type, "path": 1})
-        m.submodules.latched = latched = SyncFIFOBuffered(width=transfer_type.size, depth=subarrays)
+        m.submodules.latched = latched = SyncFIFOBuffered(
+            width=transfer_type.size, depth=subarrays + 1
+        )
         m.d.comb += [
             latched.w_data.eq(senses.r_data[: transfer_type.size]),
             latched.w_en.eq(latch),
