@@ -18,8 +18,8 @@ class Reassembly(wiring.Component):
 
     Promise: every beat leaves on ``o`` once, in order of arrival, its header carrying the address
     of the beat and the tag of the read; after the last beat of the last page of a transaction
-    ``completed`` pulses with its slot, three clocks after that beat was taken. Back-pressure: ``o``
-    may stall; then credits stop and so does the link. Latency 3 clocks.
+    ``completed`` pulses with its slot, one clock after that beat was taken. Back-pressure: ``o``
+    may stall; then credits stop and so does the link. Latency 2 clocks.
 
     Members
     -------

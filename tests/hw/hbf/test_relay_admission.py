@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Relay credits at the HBF die against a ledger of regions and pages."""
 
 import random

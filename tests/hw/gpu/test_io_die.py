@@ -1,0 +1,111 @@
+# amaranth: UnusedElaboratable=no
+"""GPU I/O die with two pairs: a read is done when both pairs are."""
+
+import random
+from collections import deque
+
+import pytest
+
+from hw.gpu.io_die import GpuIoDie
+from hw.gpu.router import Choice
+from tests.hw.beats import Quiet, set_lanes
+from tests.hw.machines import TINY
+from tests.hw.pysim import simulate
+
+PAIRS, RX_BEATS = 2, 8
+
+
+@pytest.mark.parametrize("path", ["direct", "relay"])
+@pytest.mark.parametrize("seed", [1])
+def test_done_once_when_both_pairs_are_whole(path, seed):
+    pick = random.Random(f"{path}/{seed}")
+    dut = GpuIoDie(TINY, pairs=PAIRS, direct=True, relay=True)
+    reads = [
+        {
+            "first": pick.randrange(200),
+            "pages": pick.randint(1, 4),
+            "tag": (4095 - 3 * k) % 4096,
+            "choice": Choice.DIRECT if path == "direct" else Choice.RELAY,
+        }
+        for k in range(16)
+    ]
+    requests, ports = getattr(dut, f"{path}_request"), getattr(dut, f"{path}_data")
+    outs, done = getattr(dut, f"{path}_o"), getattr(dut, f"{path}_done")
+    other = dut.relay_done if path == "direct" else dut.direct_done
+    finished = []
+
+    async def bench(ctx):
+        ctx = Quiet(ctx)
+        ctx.set(dut.window, 1000)
+        accepted = 0
+        asked = [0] * PAIRS  # requests seen
+        pages = [[] for _ in range(PAIRS)]
+        poisoned = {}
+        beats = [deque() for _ in range(PAIRS)]
+        credits = [RX_BEATS] * PAIRS
+        taken = [{} for _ in range(PAIRS)]  # beats by tag
+        whole_at = {}  # clock of a read's last beat, by tag
+        clock = 0
+        while len(finished) < len(reads):
+            say = f"clock {clock}, seed {seed}"
+            ctx.set(dut.i.valid, accepted < len(reads))
+            if accepted < len(reads):
+                ctx.set(dut.i.payload, reads[accepted])
+                accepted += ctx.get(dut.i.ready)
+            for pair in range(PAIRS):
+                seen = ctx.get(requests[pair].valid)
+                ctx.set(requests[pair].credit, seen)
+                if seen:
+                    header = ctx.get(requests[pair].header)
+                    read = reads[asked[pair]]  # both pairs are asked for every read, in order
+                    asked[pair] += 1
+                    assert (header.address, header.length) == (4 * read["first"], 4 * read["pages"])
+                    poison = pick.random() < 0.2
+                    poisoned[read["tag"]] = poisoned.get(read["tag"], False) | poison
+                    for page in range(read["pages"]):
+                        bad = poison and page == 0
+                        pages[pair].append(
+                            [(header.tag, page, beat, bad and beat == 2) for beat in range(4)]
+                        )
+                # Pages of the reads under way come in any order.
+                if pages[pair] and not beats[pair]:
+                    beats[pair] = deque(pages[pair].pop(pick.randrange(len(pages[pair]))))
+                # One pair is far slower than the other.
+                sends = bool(beats[pair]) and credits[pair] and pick.random() < (0.15, 0.9)[pair]
+                ctx.set(ports[pair].valid, sends)
+                if sends:
+                    slot, page, beat, poison = beats[pair].popleft()
+                    ctx.set(
+                        ports[pair].header,
+                        {"tag": slot, "page": page, "beat": beat, "poison": poison},
+                    )
+                    set_lanes(ctx, ports[pair], 4 * page + beat)
+                    credits[pair] -= 1
+                credits[pair] += ctx.get(ports[pair].credit)
+                ready = pick.random() < 0.8
+                ctx.set(outs[pair].ready, ready)
+                if ready and ctx.get(outs[pair].valid):
+                    tag = ctx.get(outs[pair].header.tag)
+                    taken[pair][tag] = taken[pair].get(tag, 0) + 1
+                    whole_at[tag] = clock
+            event = ctx.get(done)
+            if event.valid:
+                read = next(read for read in reads if read["tag"] == event.tag)
+                wants = 4 * read["pages"]
+                assert [of_pair[event.tag] for of_pair in taken] == [wants, wants], say
+                assert event.poison == poisoned[event.tag], say
+                # Each done waits for at most one clock a read that is done at once.
+                assert clock - whole_at[event.tag] <= 4, say
+                finished.append(event.tag)
+            assert not ctx.get(other).valid, say
+            await ctx.tick()
+            clock += 1
+
+    simulate(dut, bench, clocks=6000)
+    assert sorted(finished) == sorted(read["tag"] for read in reads)
+    assert finished != [read["tag"] for read in reads]  # they did overtake each other
+
+
+def test_needs_a_path():
+    with pytest.raises(ValueError, match="direct path, the relay path or both"):
+        GpuIoDie(TINY, pairs=1, direct=False, relay=False)

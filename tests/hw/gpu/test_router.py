@@ -1,0 +1,117 @@
+"""Request router against a plain model of slots, windows and loads."""
+
+import random
+
+import pytest
+
+from hw.gpu.router import Choice, RequestRouter
+from hw.ucie.transaction import MessageClass, Operation
+from tests.hw.beats import Quiet
+from tests.hw.machines import TINY
+from tests.hw.pysim import simulate
+
+SLOTS = 4  # descriptors of TINY
+PAGE_UNITS = 256 // 64
+
+
+@pytest.mark.parametrize("pairs", [1, 2])
+@pytest.mark.parametrize("paths", [(True, True), (True, False), (False, True)])
+def test_takes_and_sends_reads_as_promised(paths, pairs):
+    pick = random.Random(f"{paths}/{pairs}")
+    dut = RequestRouter(TINY, pairs=pairs, direct=paths[0], relay=paths[1])
+    taken = [0, 0]
+    refused = {"window": 0, "slots": 0, "port": 0}
+
+    async def bench(ctx):
+        ctx = Quiet(ctx)
+        waiting = [{}, {}]  # pages still to come, by slot
+        window = 40
+        ctx.set(dut.window, window)
+        read = None
+        for clock in range(3000):
+            say = f"clock {clock}, paths {paths}, pairs {pairs}"
+            if read is None and pick.random() < 0.8:
+                read = {
+                    "first": pick.randrange(200),
+                    "pages": pick.randint(1, 30),
+                    "tag": pick.randrange(4096),
+                    "choice": pick.choice((Choice.DIRECT, Choice.RELAY, Choice.LEAST_LOADED)),
+                }
+                if not all(paths):  # what goes to a missing path waits forever, see below
+                    only = Choice.DIRECT if paths[0] else Choice.RELAY
+                    read["choice"] = pick.choice((only, Choice.LEAST_LOADED))
+                ctx.set(dut.i.payload, read)
+            ctx.set(dut.i.valid, read is not None)
+            may_send = pick.choice((3, 3, pick.randrange(4)))
+            ctx.set(dut.may_send, may_send)
+
+            outstanding = [sum(slots.values()) for slots in waiting]
+            takes = None
+            if read:
+                path = {Choice.DIRECT: 0, Choice.RELAY: 1}.get(read["choice"])
+                if path is None:
+                    loads = [outstanding[p] if paths[p] else 1 << 30 for p in range(2)]
+                    path = int(loads[1] < loads[0])
+                reasons = {
+                    "window": outstanding[path] >= window,
+                    "slots": len(waiting[path]) == SLOTS,
+                    "port": not may_send >> path & 1,
+                }
+                for name, holds in reasons.items():
+                    refused[name] += holds
+                if not any(reasons.values()):
+                    takes = path
+            assert ctx.get(dut.i.ready) == (takes is not None), say
+            assert ctx.get(dut.send) == (0 if takes is None else 1 << takes), say
+            assert ctx.get(dut.accepted.valid) == (takes is not None), say
+            if takes is not None:
+                accepted = ctx.get(dut.accepted)
+                header = ctx.get(dut.header[takes])
+                assert accepted.path == takes == header.route, say
+                assert accepted.slot == header.tag, say
+                assert header.tag < SLOTS and header.tag not in waiting[takes], say
+                assert header.operation == Operation.READ
+                assert header.message_class == MessageClass.REQUEST
+                assert header.address == read["first"] * PAGE_UNITS
+                assert header.length == read["pages"] * PAGE_UNITS
+
+            # Pages come in, from each pair one a clock; a slot is done after its last page.
+            for p in range(2):
+                open_slots = [slot for slot, pages in waiting[p].items() if pages]
+                arriving = min(pick.randint(0, pairs), sum(waiting[p].values()))
+                for _ in range(arriving):
+                    slot = pick.choice([s for s in open_slots if waiting[p][s]])
+                    waiting[p][slot] -= 1
+                ctx.set(dut.received[p], arriving)
+                whole = [slot for slot, pages in waiting[p].items() if not pages]
+                done = pick.choice(whole) if whole and pick.random() < 0.7 else None
+                ctx.set(dut.completed[p], {"valid": done is not None, "slot": done or 0})
+                if done is not None:
+                    del waiting[p][done]
+            if takes is not None:
+                waiting[takes][accepted.slot] = read["pages"] * pairs
+                taken[takes] += 1
+                read = None
+            await ctx.tick()
+
+    simulate(dut, bench, clocks=4000)
+    for p in range(2):
+        assert (taken[p] > 50) == paths[p], taken
+    assert min(refused.values()) > 20, refused
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_read_over_a_missing_path_waits(missing):
+    dut = RequestRouter(TINY, pairs=1, direct=missing != 0, relay=missing != 1)
+
+    async def bench(ctx):
+        ctx.set(dut.window, 100)
+        ctx.set(dut.may_send, 3)
+        ctx.set(dut.i.valid, 1)
+        for choice in (Choice(missing), Choice.LEAST_LOADED):
+            ctx.set(dut.i.payload, {"pages": 1, "choice": choice})
+            assert ctx.get(dut.i.ready) == (choice == Choice.LEAST_LOADED)
+            assert ctx.get(dut.send) == (0 if choice != Choice.LEAST_LOADED else 2 - missing)
+        await ctx.tick()
+
+    simulate(dut, bench, clocks=10)
