@@ -324,7 +324,7 @@ class Machine:
             f"must be at least one clock and under {2**20 / self.clock_hz * 1e6:.0f} us",
         )
 
-    # Run-time registers -------------------------------------------------------------------------
+    # Run-time registers ---------------------------------------------------------------------------
 
     @property
     def t_read_cycles(self) -> int:
@@ -348,7 +348,7 @@ class Machine:
     def max_tsv_bytes_per_s(self) -> float:
         return 2 * self.link.beat_bytes * self.clock_hz
 
-    # Derived build-time widths ------------------------------------------------------------------
+    # Derived build-time widths --------------------------------------------------------------------
 
     @property
     def page_beats(self) -> int:
@@ -363,7 +363,7 @@ class Machine:
     def relay_chunk_pages(self) -> int:
         return self.sram.relay_region_bytes // self.geometry.page_bytes
 
-    # Bounds -------------------------------------------------------------------------------------
+    # Bounds ---------------------------------------------------------------------------------------
 
     def steady_bound_bytes_per_s(self, paths: int) -> float:
         """Closed-form steady read rate of one stack over ``paths`` paths, in bytes per second.
@@ -384,7 +384,7 @@ class Machine:
             period_s = max(t_read_s + t_fill_s, t_drain_s)
         return wave / period_s
 
-    # Identity -----------------------------------------------------------------------------------
+    # Identity -------------------------------------------------------------------------------------
 
     def as_dict(self) -> dict:
         """The whole tree as JSON-ready values."""

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from hw.source import rtl_fingerprint
 from perfmodel.memory.record import (
     Fit,
     Observation,
+    Route,
     Simulator,
     TimingRecord,
     Valid,
@@ -27,7 +29,7 @@ from tb.simulator import Build, build
 from tb.waveform import Instants, read_instants
 
 WAVES = 8
-FITTED_ROUTES = ("direct", "relay", "dual")
+FITTED_ROUTES: tuple[Route, ...] = ("direct", "relay", "dual")
 WORKERS = 2  # simulations at a time
 
 
@@ -123,14 +125,14 @@ def observation(result: ReadResult, instants: Instants) -> Observation:
         raise RuntimeError(
             f"{_name(run)}: {result.data_errors} data errors, {result.violations} NAND violations"
         )
-    counted = (result.first_byte_ns, result.steady_bytes_per_s, result.bytes)
-    seen = (first_byte_ns, steady, instants.beats * machine.link.beat_bytes)
+    counted = (result.first_byte_ns, result.steady_bytes_per_s or 0.0, float(result.bytes))
+    seen = (first_byte_ns, steady, float(instants.beats * machine.link.beat_bytes))
     if not np.allclose(counted, seen, rtol=1e-9):
         raise RuntimeError(f"{_name(run)}: counters say {counted}, the waveform shows {seen}")
     return Observation(
         id=_name(run),
         topology=run.topology.name,
-        route=run.route,
+        route=cast(Route, run.route),
         waves=run.waves,
         pairs=run.topology.pairs,
         request_bytes=run.request_pages * machine.geometry.page_bytes,

@@ -77,7 +77,7 @@ class Reassembly(wiring.Component):
         table_write, table_read = table.write_port(), table.read_port(domain="comb")
         count_write, count_read = counts.write_port(), counts.read_port(domain="comb")
 
-        # Address: combinational, in front of the consumer ----------------------------------------
+        # Address: combinational, in front of the consumer -----------------------------------------
         beat = queue.o
         entry = table_read.data
         m.d.comb += [
@@ -98,7 +98,7 @@ class Reassembly(wiring.Component):
             *(self.o.lanes[k].eq(beat.lanes[k]) for k in range(machine.lanes)),
         ]
 
-        # Count pages per transaction: the four beats of a page come together -----------------------
+        # Count pages per transaction: the four beats of a page come together ----------------------
         taken, position = Signal(), Signal(2)
         m.d.comb += [
             taken.eq(beat.valid & beat.ready),

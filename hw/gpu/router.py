@@ -1,7 +1,9 @@
 """Request router of the GPU I/O die: whole transactions to the Direct or the Relay path."""
 
+import enum
+
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.hbf.layouts import MAX_PAGES
@@ -12,13 +14,12 @@ from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Header, MessageClass, Operat
 WINDOW_BITS = 20
 
 
-class Choice(enum.Enum, shape=2):
+class Choice(enum.IntEnum):
     """Who chooses the path of a request."""
 
     DIRECT = 0
     RELAY = 1
     LEAST_LOADED = 2
-    RESERVED = 3
 
 
 def read_layout(machine: Machine) -> data.StructLayout:
@@ -28,7 +29,7 @@ def read_layout(machine: Machine) -> data.StructLayout:
             "first": range(machine.geometry.stack_pages),
             "pages": range(MAX_PAGES + 1),
             "tag": 12,
-            "choice": Choice,
+            "choice": range(len(Choice)),
         }
     )
 

@@ -108,7 +108,7 @@ class DieScheduler(wiring.Component):
             *(self.region_busy[r].eq(slot_busy[r] != 0) for r in range(2)),
         ]
 
-        # Issue ----------------------------------------------------------------------------------
+        # Issue ------------------------------------------------------------------------------------
         usable = Signal(subarrays)  # not sensing, and a slot is free
         wave_slots = Mux(self.wave_region, slot_busy[1], slot_busy[0])
         with m.If(~self.lockstep):

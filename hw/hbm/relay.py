@@ -60,7 +60,7 @@ class RelayBuffer(wiring.Component):
         m.submodules.labels = labels = Memory(shape=label_type, depth=2 * pages, init=[])
         label_write, label_read = labels.write_port(), labels.read_port()
 
-        # Receive: beats of a page follow each other ------------------------------------------------
+        # Receive: beats of a page follow each other -----------------------------------------------
         fill_region, fill_row = Signal(), Signal(range(pages * GROUPS))
         beat, last_beat, closes = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -79,7 +79,7 @@ class RelayBuffer(wiring.Component):
         with m.Elif(beat):
             m.d.sync += fill_row.eq(fill_row + 1)
 
-        # Regions: open from their first beat, full from chunk_end to the last read -------------------
+        # Regions: open from their first beat, full from chunk_end to the last read ----------------
         full = Signal(2)
         chunk_pages = [Signal(range(pages + 1), name=f"pages{r}") for r in range(2)]
         emptied = Signal()
@@ -94,7 +94,7 @@ class RelayBuffer(wiring.Component):
             m.d.comb += self.occupied[r].eq(full[r] | filling)
         m.d.sync += c.credit.eq(emptied)
 
-        # Forward: frames of four clocks ---------------------------------------------------------------
+        # Forward: frames of four clocks -----------------------------------------------------------
         m.submodules.pacer = pacer = FramePacer()
         m.submodules.credits = credits = CreditCounter(
             initial=machine.credits.rx_beats, max_take=GROUPS
@@ -133,7 +133,7 @@ class RelayBuffer(wiring.Component):
                 *(regions[r].d[k].eq(c.lanes[k]) for k in range(lanes)),
             ]
 
-        # Link B -----------------------------------------------------------------------------------------
+        # Link B -----------------------------------------------------------------------------------
         read_valid, read_region, read_beat = Signal(), Signal(), Signal(2)
         m.d.comb += label_read.addr.eq(Cat(page, region))
         m.d.sync += [

@@ -13,9 +13,9 @@ class BeatChecker(wiring.Component):
     """Takes the beats of one path of one stack and compares them with the NAND's content.
 
     Contract: ``ready`` is low in ``stall`` of 256 clocks on average, from a 32-bit xorshift
-    generator started from ``seed``. One clock after a beat, ``beats`` has counted it, ``errors`` counts it if any
-    byte or its poison mark is wrong, and ``address_sum`` has its beat number added, modulo 2**64:
-    with the count it tells whether the beats asked for are the beats that came.
+    generator started from ``seed``. One clock after a beat, ``beats`` has counted it, ``errors``
+    counts it if any byte or its poison mark is wrong, and ``address_sum`` has its beat number
+    added, modulo 2**64: with the count it tells whether the beats asked for are those that came.
     """
 
     def __init__(self, machine: Machine, *, stack: int, seed: int) -> None:
@@ -44,15 +44,14 @@ class BeatChecker(wiring.Component):
         m.submodules.content = content = BeatContent(stack=self._stack, lanes=lanes)
         number = self.i.header.address >> (beat_units.bit_length() - 1)
         wrong = [self.i.lanes[k] != content.lanes[k] for k in range(lanes)]
-        checked, bad = Signal(), Signal()
+        bad = Signal()
         m.d.comb += [
             self.i.ready.eq(random[:8] >= self.stall),
             self.taken.eq(self.i.valid & self.i.ready),
             content.beat.eq(number),
             bad.eq(Cat(wrong).any() | self.i.header.poison),
         ]
-        m.d.comb += checked.eq(self.taken)
-        with m.If(checked):
+        with m.If(self.taken):
             m.d.sync += [
                 self.beats.eq(self.beats + 1),
                 self.errors.eq(self.errors + bad),
