@@ -1,0 +1,72 @@
+"""The whole package of the smallest machine, end to end: every beat asked for, right, once."""
+
+import dataclasses
+
+import pytest
+
+from hw.gpu.router import Choice
+from hw.params import preset, topology
+from tests.hw.read_bench import Settings, play
+
+FORMAL = preset("formal")
+D, R, L = Choice.DIRECT, Choice.RELAY, Choice.LEAST_LOADED
+# Of 16 pages: one, a few that start anywhere, all of them, and pages asked for twice.
+READS = [(5, 1, D), (3, 7, R), (0, 16, D), (0, 16, R), (15, 1, R), (1, 9, D), (5, 1, R), (2, 3, L)]
+
+
+def expected(reads, pairs: int) -> tuple[int, int]:
+    """Beats, and the sum of their numbers, with four beats a page."""
+    beats = [4 * page + beat for first, n, _ in reads for page in range(first, first + n)
+             for beat in range(4)]  # fmt: skip
+    return pairs * len(beats), pairs * sum(beats)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(cache_read=False),
+        Settings(lockstep=True),
+        Settings(lockstep=True, cache_read=False),
+        Settings(t_read=1, stall=(200, 30)),
+        Settings(t_read=100, stall=(30, 200)),
+        Settings(window=1),
+    ],
+    ids=lambda settings: (
+        "-".join(
+            f"{name}={value}"
+            for name, value in dataclasses.asdict(settings).items()
+            if value != getattr(Settings(), name)
+        )
+        or "plain"
+    ),
+)
+def test_reads_over_both_paths_bring_every_beat_once(settings):
+    counters = play(FORMAL, topology("compact"), READS, settings, clocks=20_000)
+    beats, address_sum = expected(READS, 1)
+    assert counters["beats_direct"] + counters["beats_relay"] == beats
+    assert counters["beats_relay"] >= 4 * sum(n for _, n, choice in READS if choice is R)
+    assert counters["address_sum"] == address_sum
+    assert counters["completed"] == len(READS)
+    assert counters["senses"] == beats // 4
+    assert counters["errors"] == counters["violations"] == counters["poisoned"] == 0
+
+
+@pytest.mark.parametrize("name", ["dash", "relay-only", "direct-only"])
+def test_both_pairs_bring_their_stripe(name):
+    which = topology(name)
+    reads = [
+        (first, n, choice if which.direct and which.relay else L) for first, n, choice in READS
+    ]
+    counters = play(FORMAL, which, reads, clocks=20_000)
+    beats, address_sum = expected(reads, 2)
+    by_path = counters["beats_direct"], counters["beats_relay"]
+    assert sum(by_path) == beats and counters["address_sum"] == address_sum
+    assert (by_path[0] > 0, by_path[1] > 0) == (which.direct, which.relay)
+    assert counters["errors"] == counters["violations"] == 0
+    assert counters["completed"] == len(reads)
+
+
+def test_corrupt_data_is_seen_in_every_beat():
+    reads = [(0, 4, D), (4, 4, R)]
+    counters = play(FORMAL, topology("compact"), reads, Settings(corrupt=True), clocks=5000)
+    assert counters["errors"] == 4 * 8
