@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 WORD = (1 << 64) - 1
 MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xBF58476D1CE4E5B9)
 STACK_SHIFT = 40  # beat numbers of a stack stay below
+SALT = 1 << 63  # without it beat 0 of stack 0 would be zero in all lanes, as an empty memory is
 
 
 def lane_rotations(lane: int) -> tuple[int, int]:
@@ -24,7 +25,7 @@ def _rotate(word: int, by: int) -> int:
 
 def beat_words(stack: int, beat: int) -> tuple[int, int]:
     """The two 64-bit words that a beat's lanes are made of; ``beat`` counts from page 0."""
-    x = (((stack << STACK_SHIFT) | beat) * MULTIPLIERS[0]) & WORD
+    x = (((stack << STACK_SHIFT) | beat) * MULTIPLIERS[0] ^ SALT) & WORD
     x = ((x ^ (x >> 32)) * MULTIPLIERS[1]) & WORD
     a = x ^ (x >> 32)
     b = ((a ^ (a >> 29)) * MULTIPLIERS[2]) & WORD
@@ -51,7 +52,7 @@ class BeatContent(wiring.Component):
         m = Module()
         key, x, a, b = (Signal(64, name=name) for name in ("key", "x", "a", "b"))
         m.d.comb += [
-            key.eq((self.beat | (self._stack << STACK_SHIFT)) * MULTIPLIERS[0]),
+            key.eq((self.beat | (self._stack << STACK_SHIFT)) * MULTIPLIERS[0] ^ SALT),
             x.eq((key ^ (key >> 32)) * MULTIPLIERS[1]),
             a.eq(x ^ (x >> 32)),
             b.eq((a ^ (a >> 29)) * MULTIPLIERS[2]),
