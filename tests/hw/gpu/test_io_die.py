@@ -106,6 +106,37 @@ def test_done_once_when_both_pairs_are_whole(path, seed):
     assert finished != [read["tag"] for read in reads]  # they did overtake each other
 
 
+def test_reads_that_end_in_one_clock_are_told_one_by_one():
+    """Each pair brings the two reads in its own order, so both become whole at once."""
+    dut = GpuIoDie(TINY, pairs=PAIRS, direct=True, relay=False)
+    told = []
+
+    async def bench(ctx):
+        ctx.set(dut.window, 100)
+        for tag in (70, 80):
+            ctx.set(dut.i.payload, {"pages": 1, "tag": tag, "choice": Choice.DIRECT})
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick()
+        ctx.set(dut.i.valid, 0)
+        for pair in range(PAIRS):
+            ctx.set(dut.direct_o[pair].ready, 1)
+        for clock in range(16):
+            for pair, order in enumerate(((0, 1), (1, 0))):
+                ctx.set(dut.direct_data[pair].valid, clock < 8)
+                slot = order[clock // 4 % 2]
+                # The read with tag 80, in slot 1, is bad on one pair.
+                header = {"tag": slot, "beat": clock % 4, "poison": slot == 1 == pair}
+                ctx.set(dut.direct_data[pair].header, header)
+            done = ctx.get(dut.direct_done)
+            if done.valid:
+                told.append((clock, done.tag, done.poison))
+            await ctx.tick()
+
+    simulate(dut, bench, clocks=30)
+    clock = told[0][0]
+    assert told == [(clock, 70, 0), (clock + 1, 80, 1)]
+
+
 def test_needs_a_path():
     with pytest.raises(ValueError, match="direct path, the relay path or both"):
         GpuIoDie(TINY, pairs=1, direct=False, relay=False)

@@ -96,6 +96,11 @@ class Rules:
         if not self.cache_read:
             del self.data[page.subarray]
 
+    def placed(self, page: Page, region: int) -> None:
+        others = [other for other in self.slots[page.subarray] if other is not page]
+        assert region not in [other.region for other in others], f"{page} over {others}"
+        page.region = region
+
     def freed(self, page: Page) -> None:
         self.slots[page.subarray].remove(page)
         self.drained[page.path] += 1
@@ -121,7 +126,7 @@ class Lane:
             if ctx.get(scheduler.transfer.valid):
                 self.page, self.beats, self.made_room = self.bench.rules.latched[0], 0, False
                 head = ctx.get(scheduler.transfer.payload)
-                self.page.region = head.slot.region
+                self.bench.rules.placed(self.page, head.slot.region)
                 assert (head.slot.subarray, head.path) == (self.page.subarray, self.page.path)
         elif self.beats == 4:  # the read-out is one clock behind the choice of a beat
             self._read(ctx, 3)
