@@ -1,0 +1,153 @@
+"""The plain-Python NAND: what it lets pass, and every rule that it keeps."""
+
+import pytest
+
+from hw.hbf.layouts import Command
+from hw.params import Sensing, preset
+from tb.vip.nand_model import NandModel, NandRuleBroken
+
+SENSE, LATCH = Command.SENSE, Command.LATCH
+MACHINE = preset("mini")
+T_READ = 375  # clocks: 187.5 ns at 2 GHz
+LANE_CLOCKS = 3  # more than 2.56, which a beat takes on its lane
+
+
+def nand(**settings):
+    return NandModel(MACHINE.with_registers(**settings))
+
+
+def wait(model, clocks):
+    for _ in range(clocks):
+        model.step()
+
+
+def sensed(model, *, die=1, subarray=2, row=3, clocks=T_READ):
+    model.command(die, SENSE, subarray, row)
+    wait(model, clocks)
+
+
+def latched(model, **where):
+    sensed(model, **where)
+    model.command(where.get("die", 1), LATCH, where.get("subarray", 2), 0)
+
+
+def read_out(model, *, die=1, subarray=2, beats=range(4), clocks=LANE_CLOCKS):
+    numbers = []
+    for beat in beats:
+        wait(model, clocks)
+        numbers.append(model.readout(die, subarray, beat))
+    return numbers
+
+
+def test_page_comes_out_in_four_beats():
+    model = nand()
+    latched(model)
+    page = (3 * 32 + 2) * 4 + 1  # row, then 32 subarrays, then 4 dies
+    assert read_out(model) == [4 * page + beat for beat in range(4)]
+    assert model.read_out == {page: 1}
+    assert model.senses == 1
+    assert model.idle
+
+
+def test_cache_read_senses_while_the_page_before_waits():
+    model = nand()
+    latched(model)
+    sensed(model, row=4)
+    assert not model.idle
+    read_out(model)
+    model.command(1, LATCH, 2, 0)
+    assert read_out(model)[0] == 4 * ((4 * 32 + 2) * 4 + 1)
+
+
+def test_without_cache_read_the_page_before_must_be_out():
+    model = nand(cache_read=False)
+    latched(model)
+    with pytest.raises(NandRuleBroken, match="SENSE without cache read"):
+        sensed(model, row=4)
+    read_out(model, beats=range(4))
+    sensed(model, row=4)
+
+
+@pytest.mark.parametrize("clocks", [0, 1, T_READ - 1])
+def test_latch_before_t_read(clocks):
+    model = nand()
+    with pytest.raises(NandRuleBroken, match=f"LATCH after {clocks} of 375 clocks"):
+        sensed(model, clocks=clocks)
+        model.command(1, LATCH, 2, 0)
+
+
+def test_latch_without_sense():
+    model = nand()
+    latched(model)
+    read_out(model)
+    with pytest.raises(NandRuleBroken, match="LATCH without SENSE"):
+        model.command(1, LATCH, 2, 0)
+
+
+def test_latch_over_a_page():
+    model = nand()
+    latched(model)
+    sensed(model)
+    read_out(model, beats=range(3))
+    with pytest.raises(NandRuleBroken, match="LATCH over a page"):
+        model.command(1, LATCH, 2, 0)
+
+
+def test_sense_over_a_page():
+    model = nand()
+    sensed(model)
+    with pytest.raises(NandRuleBroken, match="SENSE over a page"):
+        sensed(model, row=9)
+
+
+@pytest.mark.parametrize("where", [{"die": 0}, {"subarray": 3}])
+def test_readout_of_nothing(where):
+    model = nand()
+    latched(model)
+    with pytest.raises(NandRuleBroken, match="empty cache register"):
+        read_out(model, **where)
+
+
+@pytest.mark.parametrize("beats", [(1,), (0, 0), (0, 1, 3), (0, 1, 2, 3, 0)])
+def test_readout_out_of_order(beats):
+    model = nand()
+    latched(model)
+    with pytest.raises(NandRuleBroken, match="read-out of beat"):
+        read_out(model, beats=beats)
+
+
+@pytest.mark.parametrize(("clocks", "fast"), [(LANE_CLOCKS, False), (2, True)])
+def test_lane_has_a_rate(clocks, fast):
+    model = nand()
+    for subarray in range(8):
+        latched(model, subarray=subarray)
+    pages = [(subarray, beat) for subarray in range(8) for beat in range(4)]
+
+    def read_all():
+        for subarray, beat in pages:
+            read_out(model, subarray=subarray, beats=(beat,), clocks=clocks)
+
+    if fast:
+        with pytest.raises(NandRuleBroken, match="outrun the TSV lane"):
+            read_all()
+    else:
+        read_all()
+
+
+def test_lockstep_waits_for_the_whole_wave():
+    model = nand(sensing=Sensing.LOCKSTEP)
+    wait(model, 100)
+    model.command(0, SENSE, 0, 0)
+    wait(model, 31)
+    model.command(3, SENSE, 31, 0)  # a die issues its 32 subarrays in 32 clocks
+    wait(model, 1)
+    with pytest.raises(NandRuleBroken, match="the one before still senses"):
+        model.command(1, SENSE, 5, 0)
+
+
+def test_independent_sensing_does_not_wait():
+    model = nand()
+    model.command(0, SENSE, 0, 0)
+    wait(model, 200)
+    model.command(1, SENSE, 5, 0)
+    assert model.senses == 2

@@ -1,0 +1,193 @@
+"""The plain-Python scoreboard: silent over what was asked for, loud over everything else."""
+
+from collections import Counter
+
+import pytest
+
+from hw.gpu.router import Choice
+from hw.params import preset
+from hw.ucie.transaction import Header, MessageClass, Route
+from tb.vip.content import beat_lanes
+from tb.vip.scoreboard import COMPLETION_CLOCKS, Scoreboard, ScoreboardError
+
+MACHINE = preset("mini")
+FIRST, PAGES, TAG = 1000, 3, 77
+BEATS = PAGES * 4
+
+
+def delivery(page, beat, **wrong):
+    """A beat of the read at the Direct sink, all right but for ``wrong``."""
+    number = (FIRST + page) * 4 + beat
+    fields = {
+        "tag": TAG,
+        "page": page,
+        "beat": beat,
+        "address": number,  # beats of `mini` are as long as the unit of addresses
+        "message_class": MessageClass.READ_DATA,
+        "route": Route.DIRECT,
+    }
+    lanes = beat_lanes(0, wrong.pop("content", number), MACHINE.lanes)
+    return Header.const(fields | wrong).as_bits(), lanes
+
+
+def scoreboard(**changes):
+    both = (Route.DIRECT, Route.RELAY)
+    board = Scoreboard(MACHINE, **{"pairs": 1, "routes": both, "window": 1000} | changes)
+    board.begin_clock()
+    return board
+
+
+def play(beats, *, reported=True, poison=False, clocks=1):
+    """A board after one read of three pages, whose beats are ``beats``."""
+    board = scoreboard()
+    board.accepted(FIRST, PAGES, TAG, Choice.DIRECT)
+    for header, lanes in beats:
+        board.begin_clock()
+        board.beat(Route.DIRECT, 0, header, lanes)
+    for _ in range(clocks):
+        board.begin_clock()
+    if reported:
+        board.done(Route.DIRECT, TAG, poison)
+    return board
+
+
+# Pages out of order, beats starting anywhere and wrapping.
+GOOD = [delivery(page, (page + k) % 4) for page in (2, 0, 1) for k in range(4)]
+READ_OUT = Counter(range(FIRST, FIRST + PAGES))
+
+
+def test_silent_over_a_good_read():
+    board = play(GOOD)
+    board.finish([READ_OUT])
+    assert board.pages_taken == [PAGES]
+    assert len(board.beats) == BEATS
+    assert board.completions == [TAG]
+    assert not board.tags
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"content": 5}, "wrong data"),
+        ({"poison": 1}, "poison of beat"),
+        ({"address": 9}, "address of beat"),
+        ({"tag": TAG + 1}, "is not outstanding there"),
+        ({"route": Route.RELAY}, "route of beat"),
+        ({"message_class": MessageClass.RELAY_DATA}, "message_class of beat"),
+    ],
+)
+def test_wrong_beat(wrong, match):
+    with pytest.raises(ScoreboardError, match=match):
+        play([*GOOD[:5], delivery(0, 1, **wrong), *GOOD[6:]])
+
+
+@pytest.mark.parametrize("lane", range(MACHINE.lanes))
+def test_any_wrong_bit(lane):
+    header, lanes = GOOD[3]
+    lanes = lanes.copy()
+    lanes[lane] ^= 1 << 8 * lane
+    with pytest.raises(ScoreboardError, match="wrong data"):
+        play([*GOOD[:3], (header, lanes)])
+
+
+@pytest.mark.parametrize("lost", range(BEATS))
+def test_lost_beat(lost):
+    with pytest.raises(ScoreboardError):
+        play(GOOD[:lost] + GOOD[lost + 1 :])
+
+
+@pytest.mark.parametrize("twice", range(BEATS))
+def test_repeated_beat(twice):
+    with pytest.raises(ScoreboardError):
+        play(GOOD[: twice + 1] + GOOD[twice:])
+
+
+def test_lost_page():
+    with pytest.raises(ScoreboardError, match="reported with pages missing"):
+        play(GOOD[:8])
+
+
+def test_repeated_page():
+    with pytest.raises(ScoreboardError, match="came before"):
+        play(GOOD[:4] + GOOD)
+
+
+def test_pages_that_mix():
+    mixed = [GOOD[k] for k in (0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 10, 11)]
+    with pytest.raises(ScoreboardError, match="part"):
+        play(mixed)
+
+
+def test_completion_missing():
+    board = play(GOOD, reported=False)
+    with pytest.raises(ScoreboardError, match="never completed"):
+        board.finish([READ_OUT])
+    with pytest.raises(ScoreboardError, match="was not reported"):
+        play(GOOD, reported=False, clocks=COMPLETION_CLOCKS + 1)
+
+
+def test_completion_repeated():
+    board = play(GOOD)
+    with pytest.raises(ScoreboardError, match="is not outstanding"):
+        board.done(Route.DIRECT, TAG, False)
+
+
+def test_completion_poisoned():
+    with pytest.raises(ScoreboardError, match="reported as poisoned"):
+        play(GOOD, poison=True)
+
+
+@pytest.mark.parametrize("change", [{FIRST: 1}, {FIRST: -1}, {5: 1}])
+def test_nand_read_what_nobody_asked_for(change):
+    read_out = READ_OUT.copy()
+    read_out.update(change)
+    with pytest.raises(ScoreboardError, match="did not read out what was asked"):
+        play(GOOD).finish([+read_out])
+
+
+def test_router_must_choose_the_lighter_path():
+    board = scoreboard()
+    choose = Choice.LEAST_LOADED
+    routes = [board.accepted(0, pages, tag, choice) for tag, (pages, choice) in enumerate(
+        [(10, choose), (20, choose), (10, choose), (1, choose), (5, Choice.RELAY), (9, choose)]
+    )]  # fmt: skip
+    direct, relay = Route.DIRECT, Route.RELAY
+    # Direct on a tie; outstanding after each: 10/0, 10/20, 20/20, 21/20, 21/25, 30/25.
+    assert routes == [direct, relay, direct, direct, relay, direct]
+
+
+def test_page_that_arrives_counts_from_the_next_clock():
+    board = scoreboard(window=1)
+    board.accepted(FIRST, 1, TAG, Choice.DIRECT)
+    for k in range(4):
+        header, lanes = delivery(0, k)
+        board.beat(Route.DIRECT, 0, header, lanes)
+    with pytest.raises(ScoreboardError, match="window of DIRECT used up"):
+        board.accepted(0, 1, 1, Choice.DIRECT)
+    board.begin_clock()
+    board.accepted(0, 1, 1, Choice.DIRECT)
+
+
+def test_router_has_so_many_slots():
+    board = scoreboard()
+    for tag in range(MACHINE.credits.descriptors):
+        board.accepted(0, 1, tag, Choice.RELAY)
+    board.accepted(0, 1, 99, Choice.DIRECT)
+    with pytest.raises(ScoreboardError, match="without a free slot of RELAY"):
+        board.accepted(0, 1, 100, Choice.RELAY)
+
+
+@pytest.mark.parametrize(
+    ("routes", "room"),
+    [
+        # Two regions of 128 pages, 16 pages of receive buffer a path, two chunks of 64 pages.
+        ((Route.DIRECT,), 256 + 16),
+        ((Route.RELAY,), 256 + 16 + 128),
+        ((Route.DIRECT, Route.RELAY), 256 + 32 + 128),
+    ],
+)
+def test_package_has_so_much_room(routes, room):
+    board = scoreboard(routes=routes)
+    board.sensed(0, room)
+    with pytest.raises(ScoreboardError, match=f"more than {room} pages"):
+        board.sensed(0, room + 1)
