@@ -31,11 +31,13 @@ calibrate: $(INSTALLED) toolchain  ## Measure the RTL and write build/timing/pap
 	$(BIN)/pagewave calibrate --preset paper --out build/timing/paper.json
 
 .PHONY: wave
-wave: $(INSTALLED) toolchain  ## Run tests and keep waves: make wave TEST=tests/tb/test_x.py::test_y
+wave: $(INSTALLED) toolchain  ## Run tests, keep waves and views: make wave TEST=tests/tb/test_x.py::test_y
 	$(if $(TEST),,$(error TEST is empty: make wave TEST=tests/...))
 	rm -rf build/waves
-	WAVES_DIR=$(CURDIR)/build/waves $(BIN)/pytest "$(TEST)"
-	@find build/waves -name '*.vcd'
+	mkdir -p build/waves
+	status=0; WAVES_DIR=$(CURDIR)/build/waves $(BIN)/pytest "$(TEST)" || status=$$?; \
+	  find build/waves -name '*.vcd' -print0 | xargs -0 -r $(BIN)/python -m tb.views; \
+	  exit $$status
 
 ##@ Develop
 

@@ -1,0 +1,115 @@
+"""Which signals of a package are worth a look, in the order in which a page passes them."""
+
+from hw.errors import InputError
+from tb.views.header import Names
+
+Groups = dict[str, list[str]]
+
+# Pair 0 stands for all, dies 0 and 1 for all dies. Ports of submodules and signals that their
+# module names, since the names of anonymous ones change with the conversion.
+_DIES = (0, 1)
+_PATHS = {"direct": "a", "relay": "c"}  # with the link at the HBF base die
+
+
+def groups(names: Names) -> Groups:
+    """Signals by group, for the topology that ``names`` shows.
+
+    Raises:
+        InputError: this is no package, or it has not got a signal of the view.
+    """
+    package = _package(names)
+    if package is None:
+        raise InputError("the waveform shows no package: there is no scope hbf0")
+    hbf, gpu = f"{package}.hbf0", f"{package}.gpu"
+    paths = [path for path in _PATHS if f"{hbf}.drain_{path}" in names.scopes]
+    if not paths:
+        raise InputError("the waveform shows no path: there is no scope hbf0.drain_*")
+    found = {
+        "Requests": [
+            *_under("top", "clk", "rst", "read__valid", "read__ready", "read__payload"),
+            *_under(f"{gpu}.router", "send", "accepted"),
+            *(f"{gpu}.router.outstanding{list(_PATHS).index(path)}" for path in paths),
+        ],
+        **{f"Scheduler of die {d}": _scheduler(f"{hbf}.die{d}", paths) for d in _DIES},
+        "Regions": [
+            *_under(hbf, "region0_busy", "region1_busy"),
+            *_under(f"{hbf}.gate", "open", "region"),
+            *(f"{hbf}.die{d}.slot_busy{region}" for d in _DIES for region in range(2)),
+        ],
+        "TSV fill": _fill(f"{hbf}.fill"),
+        "Credits": _credits(package, paths),
+        **{f"{path.capitalize()} path": _path(package, path) for path in paths},
+        "GPU side": [
+            *(
+                f"{package}.{path}_{port}"
+                for path in paths
+                for port in ("o__0__valid", "o__0__ready", "done")
+            ),
+            *(f"{gpu}.{path}_reassembly0.page_done" for path in paths),
+        ],
+    }
+    if package != "top":
+        stamps = ("accepted", "first_beat", "last_beat", "wave_end", "waves", "completed")
+        found["Bench"] = _under("top", "clock", *stamps, "errors", "violations", "senses")
+    missing = [name for group in found.values() for name in group if name not in names.variables]
+    if missing:
+        raise InputError(f"the waveform lacks {', '.join(missing)}")
+    return found
+
+
+def shows_package(names: Names) -> bool:
+    """Whether there is a view for it."""
+    return _package(names) is not None
+
+
+def _package(names: Names) -> str | None:
+    return next((p for p in ("top.package", "top") if f"{p}.hbf0" in names.scopes), None)
+
+
+def _under(scope: str, *names: str) -> list[str]:
+    return [f"{scope}.{name}" for name in names]
+
+
+def _scheduler(die: str, paths: list[str]) -> list[str]:
+    return [
+        *(f"{die}.pending_{path}.waiting" for path in paths),
+        *(f"{die}.can_go_{path}" for path in paths),
+        *_under(die, "usable", "senses.w_en", "latched.w_en", "cache_busy"),
+        *_under(die, "command__valid", "command__command", "command__subarray", "command__row"),
+        *_under(die, "transfer__valid", "transfer__ready", "transferred"),
+    ]
+
+
+def _fill(fill: str) -> list[str]:
+    return [
+        *(f"{fill}.lane{d}.{name}" for d in _DIES for name in ("moved", "valid", "beat", "take")),
+        *(f"{fill}.readout__{group}__valid" for group in range(4)),
+        *(f"{fill}.filled__{d}" for d in _DIES),
+    ]
+
+
+def _credits(package: str, paths: list[str]) -> list[str]:
+    hbf, found = f"{package}.hbf0", []
+    if "direct" in paths:
+        found += _under(hbf, "direct_credits.count", "a_data__credit")
+    if "relay" in paths:
+        admission = ("regions", "admit", "filled", "chunk_end", "close", "grant")
+        found += _under(f"{hbf}.relay_admission", *admission)
+        found += [f"{package}.hbm0.relay.credits.count"]
+    return found
+
+
+def _path(package: str, path: str) -> list[str]:
+    hbf, hbm, link = f"{package}.hbf0", f"{package}.hbm0", _PATHS[path]
+    drain = _under(f"{hbf}.drain_{path}", "waiting", "sent", "read_region", "read_row")
+    request = [f"{package}.gpu.{path}_request__0__valid", f"{hbf}.{link}_request__valid"]
+    data = [f"{package}.gpu.{path}_data__0__valid"]
+    if path == "relay":
+        request.insert(1, f"{hbm}.b_request__valid")
+        data = [
+            *_under(hbm, "c_data__valid", "relay_occupied"),
+            *_under(f"{hbm}.relay", "full", "go", "drain_page", "emptied"),
+            f"{hbm}.b_data__valid",
+            *data,
+        ]
+    return [*request, *drain, f"{hbf}.{link}_data__valid", *data]
