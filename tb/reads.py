@@ -17,6 +17,7 @@ from hw.sram.macro import VERILOG_MODELS, MacroPlatform
 from hw.ucie.pacer import RATE_ONE
 from tb.read_system import ReadSystem
 from tb.simulator import Build, Design, Simulator, build, run
+from tb.views import write_views
 
 ROUTES = ("direct", "relay", "dual", "auto")
 REQUESTS_PER_WAVE = 4  # two MiB of each stack at full size
@@ -62,8 +63,9 @@ class ReadRun:
                 f"route {self.route!r} needs the {missing[0]} path, which topology "
                 f"{self.topology.name!r} does not have"
             )
-        if not 1 <= self.waves <= 1024:
-            raise InputError(f"waves is {self.waves!r}: must be 1 to 1024")
+        rows = self.machine.geometry.rows
+        if not 1 <= self.waves <= rows:
+            raise InputError(f"waves is {self.waves!r}: must be 1 to {rows}, what a stack holds")
         if not self.request_pages:
             default = max(1, self.machine.geometry.wave_pages // REQUESTS_PER_WAVE)
             object.__setattr__(self, "request_pages", default)
@@ -94,13 +96,14 @@ class ReadRun:
         if self.route != "dual":
             one = {"direct": Choice.DIRECT, "relay": Choice.RELAY, "auto": Choice.LEAST_LOADED}
             return [one[self.route]] * count
-        choices = [Choice.RELAY if k % 2 else Choice.DIRECT for k in range(count)]
+        direct, relay = Choice.DIRECT, Choice.RELAY
+        choices = [relay if k % 2 else direct for k in range(count)]
         # Store and forward makes Relay one chunk later than Direct. Half a chunk that changes over
         # at the end makes both finish together.
         late = round(self.machine.relay_chunk_pages / 2 / self.request_pages)
-        relayed = [k for k, choice in enumerate(choices) if choice is Choice.RELAY]
+        relayed = [k for k, choice in enumerate(choices) if choice == relay]
         for k in relayed[1:][-late:] if late else []:
-            choices[k] = Choice.DIRECT
+            choices[k] = direct
         return choices
 
     def plan(self) -> dict:
@@ -118,7 +121,7 @@ class ReadRun:
             "window": WINDOW_WAVES * g.wave_pages * self.topology.pairs,
             "stall": self.stall,
             "corrupt": int(self.corrupt),
-            "requests": [(first, pages, choice.value) for first, pages, choice in self.requests()],
+            "requests": self.requests(),
             "preset": machine.name,
             "timeout_cycles": self._timeout_cycles(),
             "idle_cycles": IDLE_CYCLES,
@@ -144,7 +147,6 @@ class ReadResult:
         bytes: Received at the GPU side, over all paths and pairs.
         accepted, first_beat, last_beat: Stamps of the first request and of the data.
         wave_ends: Stamp of the end of each page wave.
-        completions: Stamp at which each read was known to be whole, in that order.
         data_errors: Beats with a wrong byte or with poison, or missing or unasked beats.
         violations: Broken NAND rules.
     """
@@ -158,7 +160,6 @@ class ReadResult:
     first_beat: int
     last_beat: int
     wave_ends: tuple[int, ...]
-    completions: tuple[int, ...]
     senses: int
     data_errors: int
     violations: int
@@ -229,7 +230,7 @@ def read(
     Args:
         what: The run.
         simulator: Verilator, or Icarus for small presets.
-        waves: File for a waveform (VCD).
+        waves: File for a waveform (VCD), beside which its views for GTKWave and Surfer are put.
         directory: Working directory of the run, emptied first.
 
     Raises:
@@ -251,6 +252,8 @@ def play(
         waves=waves,
         directory=directory,
     )
+    if result.waves is not None:
+        write_views(result.waves)
     report = json.loads((result.directory / "report.json").read_text())
     beat_bytes = what.machine.link.beat_bytes
     beats = report["beats_direct"] + report["beats_relay"]
@@ -264,13 +267,12 @@ def play(
         first_beat=report["first_beat"],
         last_beat=report["last_beat"],
         wave_ends=tuple(report["wave_ends"]),
-        completions=tuple(report["completions"]),
         senses=report["senses"],
         data_errors=report["errors"] + _misdelivered(what, beats, report["address_sum"]),
         violations=report["violations"],
         poisoned=report["poisoned"],
         wall_s=report["wall_s"],
-        waveform=waves,
+        waveform=result.waves,
     )
 
 
