@@ -128,10 +128,11 @@ class DieScheduler(wiring.Component):
             ]
             candidates.append(can_go)
         last_path, path, issue, latch = Signal(), Signal(), Signal(), Signal()
-        go = [candidate != 0 for candidate in candidates]
+        go = Signal(2)  # one bit a path: it has a page that can be issued
         m.d.comb += [
-            path.eq(Mux(go[0] & go[1], ~last_path, go[1])),
-            issue.eq(go[0] | go[1]),
+            *(go[p].eq(can_go != 0) for p, can_go in enumerate(candidates)),
+            path.eq(Mux(go.all(), ~last_path, go[1])),
+            issue.eq(go.any()),
             *(queue.take.eq(issue & (path == p)) for p, queue in enumerate(queues)),
         ]
         with m.If(issue):

@@ -30,11 +30,11 @@ def groups(names: Names) -> Groups:
             *_under(f"{gpu}.router", "send", "accepted"),
             *(f"{gpu}.router.outstanding{list(_PATHS).index(path)}" for path in paths),
         ],
-        **{f"Scheduler of die {d}": _scheduler(f"{hbf}.die{d}", paths) for d in _DIES},
+        **{f"Scheduler of die {d}": _scheduler(f"{hbf}.die{d}") for d in _DIES},
         "Regions": [
             *_under(hbf, "region0_busy", "region1_busy"),
             *_under(f"{hbf}.gate", "open", "region"),
-            *(f"{hbf}.die{d}.slot_busy{region}" for d in _DIES for region in range(2)),
+            *(f"{hbf}.die{d}.region_busy" for d in _DIES),
         ],
         "TSV fill": _fill(f"{hbf}.fill"),
         "Credits": _credits(package, paths),
@@ -70,11 +70,10 @@ def _under(scope: str, *names: str) -> list[str]:
     return [f"{scope}.{name}" for name in names]
 
 
-def _scheduler(die: str, paths: list[str]) -> list[str]:
+def _scheduler(die: str) -> list[str]:
+    # The scoreboards, one bit a subarray, are too wide for the waves of a full-size run.
     return [
-        *(f"{die}.pending_{path}.waiting" for path in paths),
-        *(f"{die}.can_go_{path}" for path in paths),
-        *_under(die, "usable", "senses.w_en", "latched.w_en", "cache_busy"),
+        *_under(die, "pending", "go", "senses.w_en", "latched.w_en", "sensing"),
         *_under(die, "command__valid", "command__command", "command__subarray", "command__row"),
         *_under(die, "transfer__valid", "transfer__ready", "transferred"),
     ]

@@ -25,7 +25,7 @@ def _rotate(word: int, by: int) -> int:
 
 def beat_words(stack: int, beat: int) -> tuple[int, int]:
     """The two 64-bit words that a beat's lanes are made of; ``beat`` counts from page 0."""
-    x = (((stack << STACK_SHIFT) | beat) * MULTIPLIERS[0] ^ SALT) & WORD
+    x = (((stack << STACK_SHIFT) | beat) * MULTIPLIERS[0] + SALT) & WORD
     x = ((x ^ (x >> 32)) * MULTIPLIERS[1]) & WORD
     a = x ^ (x >> 32)
     b = ((a ^ (a >> 29)) * MULTIPLIERS[2]) & WORD
@@ -52,7 +52,7 @@ class BeatContent(wiring.Component):
         m = Module()
         key, x, a, b = (Signal(64, name=name) for name in ("key", "x", "a", "b"))
         m.d.comb += [
-            key.eq((self.beat | (self._stack << STACK_SHIFT)) * MULTIPLIERS[0] ^ SALT),
+            key.eq((self.beat | (self._stack << STACK_SHIFT)) * MULTIPLIERS[0] + SALT),
             x.eq((key ^ (key >> 32)) * MULTIPLIERS[1]),
             a.eq(x ^ (x >> 32)),
             b.eq((a ^ (a >> 29)) * MULTIPLIERS[2]),

@@ -73,7 +73,7 @@ def test_a_read_leaves_views_of_what_the_waveform_holds(waveform, simulator, lin
 def test_a_signal_that_is_gone_is_an_error(waveform):
     vcd = waveform(*CASES[0])
     assert len(write_views(header_of(vcd))) == 2
-    for gone in ("can_go_relay", "region0_busy", "outstanding1", "zoom", "wave_end", "close"):
+    for gone in ("admit", "region0_busy", "outstanding1", "zoom", "wave_end", "close"):
         shortened = header_of(vcd, without=gone)
         if gone == "zoom":  # in no view, nor in the waveform
             write_views(shortened)
