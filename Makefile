@@ -34,8 +34,8 @@ calibrate: $(INSTALLED) toolchain  ## Measure the RTL and write build/timing/pap
 wave: $(INSTALLED) toolchain  ## Run tests, keep waves and views: make wave TEST=tests/tb/test_x.py::test_y
 	$(if $(TEST),,$(error TEST is empty: make wave TEST=tests/...))
 	rm -rf build/waves
-	mkdir -p build/waves
-	status=0; WAVES_DIR=$(CURDIR)/build/waves $(BIN)/pytest "$(TEST)" || status=$$?; \
+	@mkdir -p build/waves
+	@status=0; WAVES_DIR=$(CURDIR)/build/waves $(BIN)/pytest "$(TEST)" || status=$$?; \
 	  find build/waves -name '*.vcd' -print0 | xargs -0 -r $(BIN)/python -m tb.views; \
 	  exit $$status
 
