@@ -61,7 +61,7 @@ def play(
             ctx.set(dut.read.valid, 0)
         while ctx.get(dut.completed) < len(reads):
             await ctx.tick()
-        for _ in range(200):  # anything too many would come now
+        for _ in range(150):  # anything too many would come now
             await ctx.tick()
         counters.update({name: ctx.get(getattr(dut, name)) for name in COUNTERS})
 

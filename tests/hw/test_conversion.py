@@ -62,27 +62,25 @@ def test_block_converts(block):
     rtlil.convert(component, platform=MacroPlatform())
 
 
-@pytest.mark.parametrize(
-    ("topology", "machine", "pairs"),
-    [
-        ("dash", "mini", 2),
-        ("dash", "formal", 1),
-        ("relay-only", "formal", 1),
-        ("relay-only", "formal", 2),
-        ("direct-only", "formal", 1),
-        ("direct-only", "formal", 2),
-    ],
-)
-def test_package_converts_with_the_ports_of_its_paths(topology, machine, pairs):
+@pytest.mark.parametrize("pairs", [1, 2])
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_package_has_the_ports_of_its_paths(topology, pairs):
     which = dataclasses.replace(TOPOLOGIES[topology], pairs=pairs)
-    package = Package(preset(machine), which)
-    widths = ports(package)
+    widths = ports(Package(preset("mini"), which))
     assert min(widths.values()) >= 1
     for name, present in (("direct", which.direct), ("relay", which.relay)):
         streams = {port.split(".")[1] for port in widths if port.startswith(f"{name}_o.")}
         assert streams == {str(pair) for pair in range(pairs if present else 0)}
         assert any(port.startswith(f"{name}_done") for port in widths) == present
-    text = rtlil.convert(package, platform=MacroPlatform())
+
+
+@pytest.mark.parametrize(
+    ("topology", "machine", "pairs"),
+    [("dash", "mini", 2), ("relay-only", "formal", 1), ("direct-only", "formal", 1)],
+)
+def test_package_converts_with_the_dies_and_links_of_its_paths(topology, machine, pairs):
+    which = dataclasses.replace(TOPOLOGIES[topology], pairs=pairs)
+    text = rtlil.convert(Package(preset(machine), which), platform=MacroPlatform())
     for pair in range(2):
         assert (f"\nmodule \\top.hbf{pair}\n" in text) == (pair < pairs)
         assert (f"\nmodule \\top.hbm{pair}\n" in text) == (pair < pairs and which.relay)
