@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-out = Console()
+# Where no terminal says how wide it is, tables get room enough.
+_WIDTH = None if sys.stdout.isatty() else 120
+out = Console(width=_WIDTH)
 err = Console(stderr=True)
 
 # Seconds between two lines of progress where no bar can be drawn.

@@ -120,17 +120,17 @@ def _write_summary(
 def _comparison(batches: list[GenerateResult], loads: list[ServeResult]) -> Table:
     """One row a topology and timing; speed-ups are against relay-only with the same timing."""
     table = Table(
-        title=f"{MODEL}: batch {BATCH}, {INPUT_LEN:,} + {OUTPUT_LEN} tokens; and "
-        f"{REQUESTS} requests at {RATE}/s"
+        title=f"{MODEL}: a batch of {BATCH}, {INPUT_LEN:,} + {OUTPUT_LEN} tokens; P90 of serving "
+        f"{REQUESTS} such requests at {RATE} a second"
     )
     columns = (
         ("topology", "left"),
-        ("memory timing", "left"),
+        ("timing", "left"),
         ("TPOT ms", "right"),
         ("tokens/s", "right"),
-        ("x relay-only", "right"),
+        ("vs relay-only", "right"),
         ("E2E s", "right"),
-        ("serving: P90 TTFT ms", "right"),
+        ("P90 TTFT ms", "right"),
         ("P90 TPOT ms", "right"),
         ("P90 E2E s", "right"),
     )
@@ -146,10 +146,10 @@ def _comparison(batches: list[GenerateResult], loads: list[ServeResult]) -> Tabl
         served = load.values
         table.add_row(
             str(labels["topology"]),
-            "link-limited" if labels["timing"] == "link-limited" else "measured on RTL",
+            "link-limited" if labels["timing"] == "link-limited" else "RTL",
             f"{1e3 * batch.tpot_s:.2f}",
             f"{values['decode_throughput']:.1f}",
-            f"{base[labels['timing']] / batch.tpot_s:.2f}",
+            f"{base[labels['timing']] / batch.tpot_s:.2f} x",
             f"{values['e2e_s']:.2f}",
             f"{served['p90_ttft_ms']:,.0f}",
             f"{served['p90_tpot_ms']:,.1f}",

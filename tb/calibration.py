@@ -28,31 +28,32 @@ from tb.reads import ReadResult, ReadRun, design, play, with_pairs
 from tb.simulator import Build, build
 from tb.waveform import Instants, read_instants
 
-WAVES = 8
+SHORT_WAVES, LONG_WAVES = 4, 8
 FITTED_ROUTES: tuple[Route, ...] = ("direct", "relay", "dual")
 WORKERS = 2  # simulations at a time
 
 
 def grid(machine: Machine, seed: int) -> list[ReadRun]:
-    """The runs: every route at three request sizes, and Dual where another bound holds."""
+    """The runs: every route at two lengths and three request sizes, and Dual at other bounds."""
     one_pair = with_pairs(topology("dash"), 1)
     wave_pages = machine.geometry.wave_pages
-    sizes = (wave_pages // 16, wave_pages // 4, min(2 * wave_pages, MAX_PAGES))
+    small, usual, large = wave_pages // 16, wave_pages // 4, min(2 * wave_pages, MAX_PAGES)
 
-    def run(route: str, pages: int, of: Machine) -> ReadRun:
+    def run(route: str, waves: int, pages: int, of: Machine = machine) -> ReadRun:
         return ReadRun(
             machine=of,
             topology=one_pair,
             route=route,
-            waves=WAVES,
+            waves=waves,
             request_pages=pages,
             seed=seed,
         )
 
-    fitted = [run(route, pages, machine) for route in FITTED_ROUTES for pages in sizes]
+    shapes = ((SHORT_WAVES, usual), (LONG_WAVES, usual), (SHORT_WAVES, small), (SHORT_WAVES, large))
+    fitted = [run(route, *shape) for route in FITTED_ROUTES for shape in shapes]
     faster_array = machine.with_registers(t_read_us=machine.nand.t_read_ns / 1e3 * 2 / 3)
     half_tsv = machine.with_registers(tsv_tbps=machine.tsv.bytes_per_s / 2e12)
-    return [*fitted, *(run("dual", sizes[1], of) for of in (faster_array, half_tsv))]
+    return [*fitted, *(run("dual", LONG_WAVES, usual, of) for of in (faster_array, half_tsv))]
 
 
 def calibrate(
@@ -88,7 +89,6 @@ def calibrate(
         for job in jobs:
             observations.append(job.result())
             report(len(observations), len(jobs), observations[-1])
-    observations = _with_gaps(observations)
     return TimingRecord(
         schema_id="pagewave.timing/1",
         preset=preset_name,
@@ -145,7 +145,6 @@ def observation(result: ReadResult, instants: Instants) -> Observation:
         cycles=result.cycles,
         first_byte_ns=first_byte_ns,
         steady_bytes_per_s=steady,
-        request_gap_ns=0.0,
         data_errors=result.data_errors,
         waveform=Waveform(
             signals=instants.signals,
@@ -161,13 +160,9 @@ def _name(run: ReadRun) -> str:
     machine = run.machine
     kib = run.request_pages * machine.geometry.page_bytes / 1024
     return (
-        f"{run.route}-{kib:g}KiB-tR{machine.nand.t_read_ns / 1e3:.4g}us"
+        f"{run.route}-{run.waves}waves-{kib:g}KiB-tR{machine.nand.t_read_ns / 1e3:.4g}us"
         f"-tsv{machine.tsv.bytes_per_s / 1e12:.4g}"
     )
-
-
-def _registers(seen: Observation) -> tuple:
-    return seen.route, seen.t_read_us, seen.tsv_tbps, seen.link_tbps, seen.sense, seen.cache_read
 
 
 def _duration_ns(seen: Observation) -> float:
@@ -176,19 +171,6 @@ def _duration_ns(seen: Observation) -> float:
 
 def _requests(seen: Observation) -> int:
     return -(-seen.bytes // (seen.request_bytes * seen.pairs))
-
-
-def _with_gaps(observations: list[Observation]) -> list[Observation]:
-    """Add the cost of a request: how much longer the same bytes took than in the fewest requests,
-    per request more."""
-    done = []
-    for seen in observations:
-        alike = [o for o in observations if _registers(o) == _registers(seen)]
-        fewest = min(alike, key=_requests)
-        more = _requests(seen) - _requests(fewest)
-        gap_ns = (_duration_ns(seen) - _duration_ns(fewest)) / more if more else 0.0
-        done.append(seen.model_copy(update={"request_gap_ns": max(0.0, gap_ns)}))
-    return done
 
 
 def _nominal(
@@ -205,10 +187,20 @@ def _nominal(
 
 
 def _fit(seen: list[Observation]) -> Fit:
-    """Medians over request sizes; the residual is that of first byte + bytes / rate + gaps."""
+    """Timing of one route, as *duration = start + bytes / rate + requests x gap*.
+
+    The rate is the slope between the short and the long run of the usual request size, so that
+    the ends of a run do not count. The gap is what each further request of the small size costs,
+    against the same bytes in usual requests; zero if it costs nothing. The residual is the largest
+    relative error of *first byte + bytes / rate + gaps* over all runs.
+    """
+    long = max(seen, key=lambda o: o.bytes)
+    short = next(o for o in seen if o.request_bytes == long.request_bytes and o is not long)
+    small = min(seen, key=lambda o: o.request_bytes)
+    rate = (long.bytes - short.bytes) / (_duration_ns(long) - _duration_ns(short)) * 1e9
+    more = _requests(small) - _requests(short)
+    gap_ns = max(0.0, (_duration_ns(small) - _duration_ns(short)) / more)
     first_ns = float(np.median([o.first_byte_ns for o in seen]))
-    rate = float(np.median([o.steady_bytes_per_s for o in seen]))
-    gap_ns = float(np.median([o.request_gap_ns for o in seen]))
     residuals = [
         abs(first_ns + o.bytes / rate * 1e9 + (_requests(o) - 1) * gap_ns - _duration_ns(o))
         / _duration_ns(o)

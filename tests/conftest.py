@@ -29,13 +29,13 @@ def simulator(request: pytest.FixtureRequest) -> Simulator:
     return _require(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def verilator() -> Simulator:
     """Verilator, the one for anything long."""
     return _require(Simulator.VERILATOR)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def icarus() -> Simulator:
     """Icarus, the one that shows unknown values."""
     return _require(Simulator.ICARUS)

@@ -17,9 +17,10 @@ PATHS = ("direct", "relay")
 class GpuIoDie(wiring.Component):
     """I/O die for ``pairs`` stack pairs.
 
-    Promise: a read goes to every pair over the same path, each pair holding its stripe at the same
-    pages; when the last page of the last pair has been taken, ``done`` tells its tag, once. Reads
-    may complete in any order. Data leaves per pair and path as it comes.
+    Promise: a read of 1 to 4096 pages within the stack goes to every pair over the same path, each
+    pair holding its stripe at the same pages; when the last page of the last pair has been taken,
+    ``done`` tells its tag, once. Reads may complete in any order. Data leaves per pair and path as
+    it comes.
 
     Back-pressure: ``i`` waits as :class:`hw.gpu.router.RequestRouter` says; data waits under
     credit; ``done`` is a pulse and never waits.

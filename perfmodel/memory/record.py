@@ -70,7 +70,6 @@ class Observation(_Part):
     cycles: Count
     first_byte_ns: NotNegative
     steady_bytes_per_s: Positive
-    request_gap_ns: NotNegative
     data_errors: Annotated[int, Field(ge=0)]
     waveform: Waveform
 

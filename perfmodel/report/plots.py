@@ -68,7 +68,9 @@ def plot_topologies(results: Sequence[GenerateResult], path: str | Path) -> Path
         _stacks(moved, grid, timings)
         moved.set(title="Bytes to the GPU, by path", ylabel="read in a decode pass (GB)")
         if len(timings) > 1:
-            moved.set_xlabel(f"bars from left to right: {', '.join(timings)}", color="#666666")
+            moved.set_xlabel(
+                f"bars from left to right: {', '.join(map(_shown, timings))}", color="#666666"
+            )
         for axes in (time, rate, moved):
             axes.set_xticks(np.arange(len(topologies)), topologies)
             axes.tick_params(axis="x", length=0)
@@ -97,7 +99,7 @@ def _bars(
         heights = [value(result) for result in row]
         color = _TIMING_COLORS[number % len(_TIMING_COLORS)]
         bars = axes.bar(_places(number, timings, len(row)), heights, 0.94 * width, color=color)
-        bars.set_label(timing)
+        bars.set_label(_shown(timing))
         axes.bar_label(bars, fmt="{:.3g}", padding=2, fontsize=8, color="#444444")
 
 
@@ -122,3 +124,8 @@ def _places(number: int, timings: list[str], groups: int) -> npt.NDArray[np.floa
     width = 0.8 / len(timings)
     shift = number - (len(timings) - 1) / 2
     return np.arange(groups, dtype=np.float64) + shift * width
+
+
+def _shown(timing: str) -> str:
+    """A timing as people read it: a record by the name of its file."""
+    return Path(timing).name

@@ -108,7 +108,6 @@ def record_json():
         "cycles": 54000,
         "first_byte_ns": 3012.0,
         "steady_bytes_per_s": 1.59e12,
-        "request_gap_ns": 12.5,
         "data_errors": 0,
         "waveform": {
             "signals": ["gpu.i.valid", "gpu.o.valid"],

@@ -56,3 +56,10 @@ def test_second_path_gains_nothing_behind_slow_tsvs(verilator):
     # What the buffers held as the first wave ended comes on top of what the TSVs bring after it:
     # at most the relay regions, one wave, of which half is under way at any time.
     assert result.steady_bytes_per_s <= (1 + 0.5 / 7) * 1.6 * TBPS
+
+
+def test_waves_have_their_views(verilator, tmp_path):
+    # Verilator's waves hold no wide signals, and the machine is wider than the small ones.
+    what = ReadRun(machine=PAPER, topology=LINKS, route="dual", waves=1)
+    play(build(design(PAPER, LINKS), verilator), what, tmp_path / "read.vcd")
+    assert {path.suffix for path in tmp_path.iterdir()} == {".vcd", ".gtkw", ".sucl"}

@@ -15,20 +15,20 @@ from tb.views.__main__ import main
 from tb.views.header import names
 
 MACHINE = preset("mini")
-CASES = [  # simulator, topology, its route
-    (Simulator.VERILATOR, "compact", "dual"),
-    (Simulator.ICARUS, "direct-only", "direct"),
-    (Simulator.ICARUS, "relay-only", "relay"),
+CASES = [  # simulator, topology, pairs, route
+    (Simulator.VERILATOR, "compact", 1, "dual"),
+    (Simulator.ICARUS, "direct-only", 2, "direct"),
+    (Simulator.ICARUS, "relay-only", 1, "relay"),
 ]
 
 
 @pytest.fixture(scope="module")
 def waveform(tmp_path_factory):
     @cache
-    def make(simulator, links, route):
-        vcd = tmp_path_factory.mktemp(links) / "read.vcd"
+    def make(simulator, name, pairs, route):
+        vcd = tmp_path_factory.mktemp(name) / "read.vcd"
         what = ReadRun(
-            machine=MACHINE, topology=with_pairs(topology(links), 1), route=route, waves=1
+            machine=MACHINE, topology=with_pairs(topology(name), pairs), route=route, waves=1
         )
         return read(what, simulator=simulator, waves=vcd).waveform
 
@@ -46,9 +46,9 @@ def header_of(vcd, *, without=None):
     return file
 
 
-@pytest.mark.parametrize(("simulator", "links", "route"), CASES, ids=str)
-def test_a_read_leaves_views_of_what_the_waveform_holds(waveform, simulator, links, route):
-    vcd = waveform(simulator, links, route)
+@pytest.mark.parametrize(("simulator", "name", "pairs", "route"), CASES, ids=str)
+def test_a_read_leaves_views_of_what_the_waveform_holds(waveform, simulator, name, pairs, route):
+    vcd = waveform(simulator, name, pairs, route)
     known = set(VCDVCD(str(vcd), only_sigs=True).signals)
 
     gtkwave = vcd.with_suffix(".gtkw").read_text()
