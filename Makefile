@@ -20,11 +20,8 @@ need-python = $(call need,$(PYTHON),install Python 3.11 or set PYTHON=/path/to/p
 ##@ Use
 
 .PHONY: demo
-demo: $(INSTALLED)  ## Time one batch of a large model on two packages
-	$(BIN)/pagewave generate --model qwen3-235b-a22b --timing link-limited --topology dash \
-	  --batch 4 --input-len 1024 --output-len 128
-	$(BIN)/pagewave generate --model qwen3-235b-a22b --timing link-limited --topology relay-only \
-	  --batch 4 --input-len 1024 --output-len 128
+demo: $(INSTALLED) toolchain  ## The whole chain: RTL, waveform, timing, a served model
+	$(BIN)/pagewave demo --out build/demo
 
 .PHONY: calibrate
 calibrate: $(INSTALLED) toolchain  ## Measure the RTL and write build/timing/paper.json
