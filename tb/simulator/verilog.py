@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +20,10 @@ from amaranth.back import rtlil
 from amaranth.lib import wiring
 
 from tb.simulator.cache import digest, populate
-from tb.simulator.tools import CACHE, REPOSITORY, call
+from tb.simulator.tools import CACHE, REPOSITORY, ToolError, call
 
 TOP = "top"
+_STARTED = time.time()
 
 # Clock-enable inference (opt_dff) halves simulation time. Muxes as trees keep Yosys from writing
 # wide functions, which Verilator handles badly. Without -norom, constant tables become memories.
@@ -82,7 +84,8 @@ def export(design: Design, *, cache: Path = CACHE) -> Verilog:
 
     Raises:
         ValueError: a port has no bits; Verilog would make it two bits wide.
-        ToolError: Yosys failed.
+        ToolError: Yosys failed, or a source was edited since this process has read it: what it
+            would convert is then not what the key stands for.
     """
     directory = cache / "verilog" / f"{design.name}-{_key(design)}"
     populate(directory, lambda fresh: _convert(design, fresh))
@@ -111,6 +114,9 @@ def imports(start: Path) -> set[Path]:
 
 
 def _convert(design: Design, directory: Path) -> None:
+    for file in imports(Path(inspect.getfile(design.component))):
+        if file.stat().st_mtime > _STARTED:
+            raise ToolError(f"{file} was edited while this process ran: start it again")
     text = rtlil.convert(
         design.component(**design.params), name=TOP, platform=design.platform, emit_src=False
     )

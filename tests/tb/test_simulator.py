@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In
 from vcdvcd import VCDVCD
 
 from hw.errors import InputError
-from tb.simulator import BenchFailed, Design, Simulator, build, export, require, run
+from tb.simulator import BenchFailed, Design, Simulator, ToolError, build, export, require, run
 from tb.simulator.tools import REPOSITORY
 from tb.simulator.verilog import imports
 from tests.tb.accumulator import Accumulator
@@ -54,6 +54,13 @@ def test_second_build_is_found(simulator):
     second = build(DESIGN, simulator)
     assert not second.fresh
     assert second.directory == first.directory
+
+
+def test_sources_edited_meanwhile_are_not_converted(tmp_path, monkeypatch):
+    monkeypatch.setattr("tb.simulator.verilog._STARTED", 0.0)  # all sources are younger
+    with pytest.raises(ToolError, match="was edited while this process ran"):
+        export(DESIGN, cache=tmp_path)
+    assert not list((tmp_path / "verilog").glob("Accumulator-*[0-9a-f]"))
 
 
 def test_parameters_and_simulators_have_their_own_builds(icarus, tmp_path):
