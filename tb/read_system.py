@@ -30,6 +30,16 @@ class ReadSystem(wiring.Component):
     """
 
     STAMPS = ("clock", "accepted", "first_beat", "last_beat", "wave_end")
+    COUNTERS = (
+        "beats_direct",
+        "beats_relay",
+        "errors",
+        "violations",
+        "senses",
+        "address_sum",
+        "completed",
+        "poisoned",
+    )
 
     def __init__(self, machine: Machine, topology: Topology) -> None:
         self._machine, self._topology = machine, topology

@@ -23,17 +23,7 @@ from hw.params import preset
 from tb.read_system import ReadSystem
 from tb.simulator.clock import start_clock
 
-COUNTERS = (
-    *ReadSystem.STAMPS,
-    "beats_direct",
-    "beats_relay",
-    "errors",
-    "violations",
-    "senses",
-    "address_sum",
-    "completed",
-    "poisoned",
-)
+COUNTERS = (*ReadSystem.STAMPS, *ReadSystem.COUNTERS)
 
 
 @cocotb.test()

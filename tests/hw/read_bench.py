@@ -7,17 +7,6 @@ from hw.params import Machine, Topology
 from tb.read_system import ReadSystem
 from tests.hw.pysim import simulate
 
-COUNTERS = (
-    "beats_direct",
-    "beats_relay",
-    "errors",
-    "violations",
-    "senses",
-    "address_sum",
-    "completed",
-    "poisoned",
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -63,7 +52,7 @@ def play(
             await ctx.tick()
         for _ in range(150):  # anything too many would come now
             await ctx.tick()
-        counters.update({name: ctx.get(getattr(dut, name)) for name in COUNTERS})
+        counters.update({name: ctx.get(getattr(dut, name)) for name in ReadSystem.COUNTERS})
 
     simulate(dut, bench, clocks=clocks)
     return counters
