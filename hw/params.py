@@ -1,6 +1,6 @@
 """The machine, described once: RTL, benches, calibration and performance model read this tree.
 
-Every number of the machine is a field here or is derived here; nothing else repeats one. Build-time
+Every number by which machines differ is a field here or is derived here. Build-time
 fields (geometry, widths, SRAM) shape the RTL. Run-time fields (tR, TSV and link rate, sensing,
 cache read) become registers of the RTL, so that a sweep needs no rebuild.
 
@@ -20,6 +20,10 @@ from fractions import Fraction
 from hw.errors import InputError
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
+
+RATE_BITS = 16  # rate registers hold beats a clock in units of 1/65536
+LEAST_RATE = 64  # of a rate register: below, rounding would show
+TRANSACTION_PAGES = 4096  # the longest transaction: its page number has 12 bits
 
 
 def _require(ok: bool, where: str, value: object, expected: str) -> None:
@@ -311,6 +315,17 @@ class Machine:
             self.sram.relay_region_bytes,
             f"must be at least two pages ({2 * page} B) and at most a wave",
         )
+        for where, rate, beats in (
+            ("Link.usable_bytes_per_s", self.link.usable_bytes_per_s, self.link_beats_per_clock),
+            ("Tsv.bytes_per_s", self.tsv.bytes_per_s, self.tsv_beats_per_clock_per_die),
+        ):
+            least = rate * LEAST_RATE / (float(beats) * 2**RATE_BITS)
+            _require(
+                beats * 2**RATE_BITS >= LEAST_RATE,
+                where,
+                rate,
+                f"is too slow for its rate register: at least {least:.4g} B/s",
+            )
         _require(
             self.tsv.bytes_per_s <= self.max_tsv_bytes_per_s,
             "Tsv.bytes_per_s",
@@ -439,7 +454,7 @@ PRESETS = {
             link=Link(modules=1, lanes=16, usable_bytes_per_s=100e9, beat_bytes=64, flit_bytes=64),
             sram=Sram(hbf_region_bytes=32 * KIB, relay_region_bytes=16 * KIB, bank_bytes=16),
         ),
-        # The least that still has every mechanism, for exhaustive proofs.
+        # The least that still has every mechanism, for unit tests.
         Machine(
             name="formal",
             geometry=Geometry(

@@ -5,6 +5,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from hw.errors import InputError
+
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace ``path``, making its folder if need be: readers see the old file or the new one.
@@ -23,3 +25,26 @@ def write_atomically(path: Path, text: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def check_writable(name: str, path: Path, *, folder: bool = False) -> None:
+    """Make the folder that will hold ``path``, or ``path`` itself, before long work begins.
+
+    Args:
+        name: The option that named it.
+        path: File to be written, or with ``folder`` the folder for results.
+        folder: Whether ``path`` is a folder.
+
+    Raises:
+        InputError: it cannot be written there.
+    """
+    place = path if folder else path.parent
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place):
+            pass
+        if not folder and path.is_dir():
+            raise IsADirectoryError(None, "Is a directory")
+    except OSError as error:
+        reason = error.strerror
+        raise InputError(f"{name} is {str(path)!r}: cannot be written: {reason}") from None

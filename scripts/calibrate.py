@@ -6,15 +6,18 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from hw.params import PRESETS, preset
+from perfmodel.files import check_writable
 from perfmodel.memory.record import Observation, TimingRecord, save_record
 from scripts import console
 from scripts.generate import Json
+from tb.calibration import CALIBRATED, calibrated
 from tb.calibration import calibrate as measure
 
 
 def calibrate(
-    preset_name: Annotated[str, typer.Option("--preset", help=f"Machine: {', '.join(PRESETS)}.")],
+    preset_name: Annotated[
+        str, typer.Option("--preset", help=f"Machine: {', '.join(CALIBRATED)}.")
+    ],
     out: Annotated[Path, typer.Option(help="File for the timing record (JSON).")],
     seed: Annotated[int, typer.Option(help="Seed of the addresses.")] = 1,
     json: Json = False,
@@ -22,14 +25,16 @@ def calibrate(
     """Measure the memory timing of the RTL and write it as a timing record.
 
     A grid of read runs is simulated; first byte, steady rate and cost of a
-    request are read back from the waveforms. serve and generate take the record
-    with --timing FILE, and refuse it once machine or RTL have changed.
+    request are read back from the waveforms. serve and generate take a record of
+    the full-size machine with --timing FILE, and refuse it once machine or RTL
+    have changed.
 
-    Try:
+    Try, to see how it works:
 
     pagewave calibrate --preset mini --out build/timing/mini.json
     """
-    preset(preset_name)
+    calibrated(preset_name)
+    check_writable("out", out)
     console.err.print("building the simulator if it is new, minutes at full size ...")
     record = measure(preset_name, seed=seed, report=show_observation)
     save_record(record, out)

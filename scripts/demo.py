@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from hw.params import TOPOLOGIES, preset, topology
-from perfmodel.files import write_atomically
+from perfmodel.files import check_writable, write_atomically
 from perfmodel.memory.record import TimingRecord, save_record
 from perfmodel.report import plot_topologies, write_folder
 from perfmodel.serving import GenerateResult, ServeResult, poisson
@@ -44,7 +44,7 @@ def demo(
     four topologies with that record, beside the link-limited bound.
     """
     machine = preset(PRESET)
-    out.mkdir(parents=True, exist_ok=True)
+    check_writable("out", out, folder=True)
     seconds: dict[str, float] = {}
     one_pair = with_pairs(topology("dash"), 1)
 

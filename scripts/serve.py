@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from hw.errors import InputError
+from perfmodel.files import check_writable
 from perfmodel.gpu import DEFAULT_GPU
 from perfmodel.report import write_folder
 from perfmodel.report.tables import serve_report
@@ -57,6 +58,7 @@ def serve(
     --timing link-limited --requests 200 --rate 0.5
     --input-len 4096 --output-len 128 --out build/serve
     """
+    check_writable("out", out, folder=True)
     load = _load(trace, limit, requests, rate, input_len, output_len, seed)
     system = build_system(model=model, topology_name=topology, timing=timing, gpu=gpu, tp=tp)
     with console.progress("requests", len(load)) as show:
@@ -65,7 +67,7 @@ def serve(
             load,
             max_batch=max_batch,
             seed=seed,
-            load=_describe(trace, rate, len(load)),
+            load=_describe(trace, limit, rate, len(load)),
             progress=lambda done, _: show(done),
         )
     folder = write_folder(result, out)
@@ -76,9 +78,9 @@ def serve(
         console.out.print(serve_report(result.values))
 
 
-def _describe(trace: Path | None, rate: float | None, requests: int) -> str:
+def _describe(trace: Path | None, limit: int | None, rate: float | None, requests: int) -> str:
     if trace is not None:
-        return f"first {requests} requests of {trace.name}"
+        return f"{'all' if limit is None else 'first'} {requests} requests of {trace.name}"
     return f"{requests} requests, Poisson, {rate:g} a second"
 
 

@@ -8,10 +8,13 @@ from rich.table import Table
 
 from hw.errors import InputError
 from hw.params import PRESETS, TOPOLOGIES, Machine, Sensing, preset, topology
+from perfmodel.files import check_writable
 from scripts import console
 from scripts.generate import Json
 from tb.reads import ROUTES, ReadResult, ReadRun, read, with_pairs
 from tb.simulator import Simulator
+
+ICARUS_WAVE_PAGES = 512
 
 
 def simulate(
@@ -27,7 +30,7 @@ def simulate(
         ),
     ],
     waves: Annotated[int, typer.Option(help="Page waves to read from every HBF stack.")],
-    pairs: Annotated[int, typer.Option(help="HBM/HBF stack pairs.")] = 1,
+    pairs: Annotated[int, typer.Option(help="HBM/HBF stack pairs, all alike.")] = 1,
     t_read_us: Annotated[
         float | None, typer.Option(help="Sensing time tR, in microseconds.")
     ] = None,
@@ -66,6 +69,8 @@ def simulate(
 
     pagewave simulate --topology dash --preset mini --route direct --waves 8
     """
+    if waves_out is not None:
+        check_writable("waves-out", waves_out)
     machine = _machine(preset_name, t_read_us, tsv_tbps, link_tbps, sense, cache_read)
     run = ReadRun(
         machine=machine,
@@ -74,14 +79,18 @@ def simulate(
         waves=waves,
         seed=seed,
     )
+    chosen = _simulator(simulator, machine)
     with console.err.status("building the simulator if it is new, then simulating ..."):
-        result = read(run, simulator=_simulator(simulator), waves=waves_out)
+        result = read(run, simulator=chosen, waves=waves_out)
     if waves_out is not None:
         console.err.print(f"wrote {waves_out}")
     if json:
         console.print_json(result.as_json())
     else:
         console.out.print(simulate_report(result))
+    if result.data_errors or result.violations:
+        console.err.print("data is wrong or NAND rules were broken")
+        raise typer.Exit(1)
 
 
 def _machine(
@@ -104,11 +113,17 @@ def _machine(
     )
 
 
-def _simulator(name: str) -> Simulator:
+def _simulator(name: str, machine: Machine) -> Simulator:
     try:
-        return Simulator(name)
+        simulator = Simulator(name)
     except ValueError:
         raise InputError(f"simulator {name!r} is unknown: choose {', '.join(Simulator)}") from None
+    if simulator is Simulator.ICARUS and machine.geometry.wave_pages > ICARUS_WAVE_PAGES:
+        raise InputError(
+            f"simulator 'icarus' would take minutes for a page wave of preset {machine.name!r}: "
+            "use verilator"
+        )
+    return simulator
 
 
 def simulate_report(result: ReadResult) -> Table:
@@ -116,13 +131,20 @@ def simulate_report(result: ReadResult) -> Table:
     run = result.run
     paths = 2 if run.route in ("dual", "auto") else 1
     bound = run.machine.steady_bound_bytes_per_s(paths) * run.topology.pairs
-    table = Table(title=f"{run.topology.name}, {run.machine.name}, {run.route}", show_header=False)
+    table = Table(
+        title=f"{run.topology.name} with {run.topology.pairs} stack pair(s), {run.machine.name}, "
+        f"{run.route}",
+        show_header=False,
+    )
     table.add_row("received", f"{result.bytes / 1e6:,.2f} MB")
     table.add_row("by path", f"Direct {result.bytes_direct:,} B, Relay {result.bytes_relay:,} B")
     table.add_row("first byte", f"{result.first_byte_ns:,.1f} ns after the request")
     if (steady := result.steady_bytes_per_s) is not None:
         table.add_row("steady rate", f"{steady / 1e12:.4f} TB/s")
-        table.add_row("bound", f"{bound / 1e12:.4f} TB/s ({100 * steady / bound:.1f} % reached)")
+        table.add_row(
+            "bound of an endless run",
+            f"{bound / 1e12:.4f} TB/s ({100 * steady / bound:.1f} % in this one)",
+        )
     table.add_row("wrong beats", f"{result.data_errors}")
     table.add_row("broken NAND rules", f"{result.violations}")
     table.add_row("clocks", f"{result.cycles:,} at {result.clock_hz / 1e9:g} GHz")

@@ -12,6 +12,7 @@ from typing import cast
 
 import numpy as np
 
+from hw.errors import InputError
 from hw.hbf.layouts import MAX_PAGES
 from hw.params import PRESETS, Machine, topology
 from hw.source import rtl_fingerprint
@@ -28,9 +29,21 @@ from tb.reads import ReadResult, ReadRun, design, play, with_pairs
 from tb.simulator import Build, build
 from tb.waveform import Instants, read_instants
 
+CALIBRATED = ("paper", "mini")
 SHORT_WAVES, LONG_WAVES = 4, 8
 FITTED_ROUTES: tuple[Route, ...] = ("direct", "relay", "dual")
 WORKERS = 2  # simulations at a time
+
+
+def calibrated(preset_name: str) -> Machine:
+    """The machine of that name, one that is large enough for the grid.
+
+    Raises:
+        InputError: there is none.
+    """
+    if preset_name not in CALIBRATED:
+        raise InputError(f"preset {preset_name!r}: calibration takes {' or '.join(CALIBRATED)}")
+    return PRESETS[preset_name]
 
 
 def grid(machine: Machine, seed: int) -> list[ReadRun]:
@@ -70,11 +83,11 @@ def calibrate(
         report: Called after each run with its number, the number of runs and what was seen.
 
     Raises:
-        InputError: no simulator.
+        InputError: no simulator, or a preset that is not calibrated.
         BenchFailed: a run broke off.
         RuntimeError: data was wrong, or waveform and counters disagree.
     """
-    machine = PRESETS[preset_name]
+    machine = calibrated(preset_name)
     runs = grid(machine, seed)
     simulation = build(design(machine, runs[0].topology))
     observations: list[Observation] = []

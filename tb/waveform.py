@@ -95,12 +95,12 @@ def _extract(vcd: Path, names: set[str], into: Path) -> int:
     A full-size run leaves hundreds of megabytes, of which a handful of signals is wanted.
     """
     try:
+        if vcd.stat().st_size == 0:
+            raise InputError(f"waveform {vcd}: is empty")
         with vcd.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
             return _extract_from(text, vcd, names, into)
-    except (OSError, ValueError) as error:  # mmap refuses an empty file with ValueError
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"waveform {vcd}: cannot be read ({error})") from None
+    except OSError as error:
+        raise InputError(f"waveform {vcd}: cannot be read ({error.strerror})") from None
 
 
 def _extract_from(text: mmap.mmap, vcd: Path, names: set[str], into: Path) -> int:

@@ -30,7 +30,8 @@ from hw.ucie.transaction import (
 # A frame reads group 0 first: the clock of the slot in which group 0 belongs to the path.
 FRAME_START = {Route.DIRECT: 1, Route.RELAY: 3}
 
-# Longer than a page takes on its TSV lane (41 clocks in `paper`), much shorter than a chunk.
+# Longer than a page takes on its TSV lane at the usual rate, 41 clocks in `paper`, and much shorter
+# than a chunk.
 CHUNK_IDLE_CLOCKS = 128
 
 

@@ -3,9 +3,9 @@
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.params import Machine
+from hw.params import RATE_BITS, TRANSACTION_PAGES, Machine
 
-MAX_PAGES = 4096  # of one transaction: the page field of the header has 12 bits
+MAX_PAGES = TRANSACTION_PAGES
 
 
 class Command(enum.Enum, shape=1):
@@ -85,8 +85,8 @@ class Registers(wiring.Signature):
         super().__init__(
             {
                 "t_read": Out(20),
-                "tsv_rate": Out(17),
-                "link_rate": Out(17),
+                "tsv_rate": Out(RATE_BITS + 1),
+                "link_rate": Out(RATE_BITS + 1),
                 "cache_read": Out(1),
                 "lockstep": Out(1),
             }

@@ -18,7 +18,7 @@ class RelayBuffer(wiring.Component):
 
     Promise: one region receives a chunk while the other forwards the one before, in order. A chunk
     closes with the last beat of the page that is marked ``chunk_end``, or with a message so marked
-    that carries no data. A region's credit goes back to the HBF die
+    that carries no data; a chunk has at least one page. A region's credit goes back to the HBF die
     only after its last beat has been read, so no byte is overwritten before it left, and while both
     regions are occupied the HBF die holds no credit.
 

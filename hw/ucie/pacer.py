@@ -4,7 +4,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-RATE_BITS = 16
+from hw.params import RATE_BITS
+
 RATE_ONE = 1 << RATE_BITS
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hw.errors import InputError
-from hw.params import Machine
+from hw.params import TRANSACTION_PAGES, Machine
 from perfmodel.memory.record import Fit, TimingRecord, load_record
 
 SHIPPED_RECORD = Path(__file__).parent / "records" / "paper.json"
@@ -31,6 +31,7 @@ class MemoryTiming:
         hbm_local_bytes_per_s: reads of the HBM stack itself.
         measured_request_bytes: request sizes of the measurement, for one pair; None for timing
             that was not measured.
+        longest_request_bytes: of one transaction to one pair; None where it does not matter.
     """
 
     label: str
@@ -41,11 +42,17 @@ class MemoryTiming:
     gpu_hbm_link_bytes_per_s: float
     hbm_local_bytes_per_s: float
     measured_request_bytes: tuple[float, float] | None = None
+    longest_request_bytes: int | None = None
 
     def extrapolation(self, request_bytes: float) -> str | None:
-        """How far a request of one pair lies outside the measured sizes; None if inside."""
+        """How far a read of one pair lies outside the measured sizes; None if inside.
+
+        A read longer than the longest transaction goes out as several of them.
+        """
         if self.measured_request_bytes is None:
             return None
+        if self.longest_request_bytes is not None:
+            request_bytes = min(request_bytes, self.longest_request_bytes)
         low, high = self.measured_request_bytes
         if low <= request_bytes <= high:
             return None
@@ -81,8 +88,8 @@ def from_record(record: TimingRecord, machine: Machine, label: str = "rtl") -> M
     """
     if record.machine_fingerprint != machine.fingerprint:
         raise InputError(
-            f"timing record {label}: machine_fingerprint is {record.machine_fingerprint}: "
-            f"machine {machine.name!r} has {machine.fingerprint}"
+            f"timing record {label}: was measured on preset {record.preset!r}: serving needs one "
+            f"of {machine.name!r}"
         )
     for route in ("direct", "relay", "dual"):
         if route not in record.fitted:
@@ -100,6 +107,7 @@ def from_record(record: TimingRecord, machine: Machine, label: str = "rtl") -> M
         gpu_hbm_link_bytes_per_s=machine.link.usable_bytes_per_s,
         hbm_local_bytes_per_s=min(machine.link.usable_bytes_per_s, machine.hbm.peak_bytes_per_s),
         measured_request_bytes=valid,
+        longest_request_bytes=TRANSACTION_PAGES * machine.geometry.page_bytes,
     )
 
 

@@ -52,6 +52,8 @@ def poisson(
     ):
         if not 0 < value <= _MOST:
             raise InputError(f"{name} is {value}: must be greater than zero, at most {_MOST}")
+    if seed < 0:
+        raise InputError(f"seed is {seed}: must not be negative")
     gaps_s = np.random.default_rng(seed).exponential(1 / rate, requests)
     return [Request(float(at), input_len, output_len) for at in np.cumsum(gaps_s)]
 

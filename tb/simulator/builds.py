@@ -4,6 +4,7 @@ A build is kept under a hash of its Verilog, the extra sources, the simulator an
 edit in ``hw/`` that leaves a design's Verilog as it was costs a conversion and no compilation.
 """
 
+import importlib.metadata
 import re
 import shutil
 from collections.abc import Iterator
@@ -109,7 +110,8 @@ def build(
             def make(directory: Path) -> None:
                 _compile_icarus(design, verilog, directory)
 
-    key = digest(version(simulator), recipe, verilog.file, *design.sources)
+    cocotb = (importlib.metadata.version("cocotb"), str(config.libs_dir))
+    key = digest(version(simulator), cocotb, recipe, verilog.file, *design.sources)
     directory = cache / simulator / f"{design.name}-{key}"
     fresh = populate(directory, make)
     return Build(design, simulator, directory, fresh)

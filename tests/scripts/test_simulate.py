@@ -33,15 +33,21 @@ def test_json_is_one_object_with_the_promised_fields(verilator, capsys, tmp_path
 
 
 def test_registers_reach_the_rtl(verilator, capsys):
-    def first_byte_ns(*options):
+    def seen(name, *options):
         assert main([*RUN, "--json", *options]) == 0
-        return json.loads(capsys.readouterr().out)["first_byte_ns"]
+        return json.loads(capsys.readouterr().out)[name]
 
-    usual = first_byte_ns()
+    def first_byte_ns(*options):
+        return seen("first_byte_ns", *options)
+
+    usual, clocks = first_byte_ns(), seen("cycles")
     # Pages leave in frames of four clocks, 2 ns.
     assert first_byte_ns("--t-read-us", "0.375") == pytest.approx(usual + 187.5, abs=2)
     assert first_byte_ns("--tsv-tbps", "0.1") > usual
-    assert first_byte_ns("--sense", "lockstep", "--no-cache-read") >= usual
+    assert seen("cycles", "--link-tbps", "0.05") > 1.3 * clocks
+    lockstep = seen("cycles", "--sense", "lockstep")
+    assert lockstep != clocks
+    assert seen("cycles", "--sense", "lockstep", "--no-cache-read") > 1.2 * lockstep
 
 
 @pytest.mark.parametrize(
@@ -57,6 +63,11 @@ def test_registers_reach_the_rtl(verilator, capsys):
         (["--t-read-us", "-1"], "NandTiming.t_read_ns"),
         (["--sense", "half"], "sense 'half' is unknown"),
         (["--simulator", "spice"], "simulator 'spice' is unknown"),
+        (["--simulator", "icarus", "--preset", "paper"], "use verilator"),
+        (["--link-tbps", "1e-7"], "too slow for its rate register"),
+        (["--tsv-tbps", "1e-7"], "too slow for its rate register"),
+        (["--waves-out", "/dev/null/x.vcd"], "waves-out is '/dev/null/x.vcd'"),
+        (["--waves-out", "/dev"], "waves-out is '/dev'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -64,5 +75,25 @@ def test_bad_input_ends_in_one_line(options, words, capsys):
     assert main([*RUN, *options]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["calibrate", "--preset", "mini", "--out", "/dev"], "out is '/dev'"),
+        (["calibrate", "--preset", "mini", "--out", "/dev/null/x"], "out is '/dev/null/x'"),
+        (["calibrate", "--preset", "formal", "--out", "x.json"], "calibration takes paper or mini"),
+        (["demo", "--out", "/dev/null"], "out is '/dev/null'"),
+    ],
+    ids=" ".join,
+)
+def test_results_that_cannot_be_written_stop_before_work(
+    arguments, words, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
     assert words in captured.err
     assert captured.err.count("\n") == 1

@@ -122,9 +122,9 @@ def interior_clocks(result):
     return (ends[-1] - ends[0]) / (len(ends) - 1)
 
 
-@pytest.mark.parametrize(("route", "least"), [("direct", 0.99), ("relay", 0.97)])
+@pytest.mark.parametrize(("route", "least"), [("direct", 0.99), ("relay", 0.978)])
 def test_one_path_runs_at_the_rate_of_its_link(verilator, route, least):
-    # A relay region's credit is back 26 clocks after its last beat: of 2 chunks, 4 % at most.
+    # Relay loses a credit round trip, 12 to 16 clocks, in every two chunks of 328.
     rate = fast(route).steady_bytes_per_s
     assert MINI.steady_bound_bytes_per_s(1) == 100 * GBPS
     assert least * 100 * GBPS <= rate <= 100.1 * GBPS
