@@ -13,7 +13,6 @@ from hw.errors import InputError
 from hw.params import PRESETS, TOPOLOGIES, preset
 from perfmodel.files import write_atomically
 
-SCHEMA = "pagewave.timing/1"
 Route = Literal["direct", "relay", "dual"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
