@@ -27,6 +27,10 @@ demo: $(INSTALLED) toolchain  ## The whole chain: RTL, waveform, timing, a serve
 calibrate: $(INSTALLED) toolchain  ## Measure the RTL and write build/timing/paper.json
 	$(BIN)/pagewave calibrate --preset paper --out build/timing/paper.json
 
+.PHONY: measure
+measure: $(INSTALLED) toolchain  ## Measure rates, first bytes and peers; renews docs/measurements.md
+	$(BIN)/pagewave measure --out build/measure --docs docs/measurements.md
+
 .PHONY: wave
 wave: $(INSTALLED) toolchain  ## Run tests, keep waves and views: make wave TEST=tests/tb/test_x.py::test_y
 	$(if $(TEST),,$(error TEST is empty: make wave TEST=tests/...))
@@ -40,7 +44,11 @@ wave: $(INSTALLED) toolchain  ## Run tests, keep waves and views: make wave TEST
 
 .PHONY: test
 test: $(INSTALLED) toolchain  ## Run all tests but the slow ones
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow and not formal"
+
+.PHONY: formal
+formal: $(INSTALLED)  ## Prove the properties of the blocks
+	$(BIN)/pytest tests/formal
 
 .PHONY: regress
 regress: $(INSTALLED) toolchain  ## Run the slow tests
@@ -51,6 +59,10 @@ check: $(INSTALLED)  ## Lint, check the format and the types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+.PHONY: docs
+docs: $(INSTALLED)  ## Renew docs/registers.md from the register map
+	$(BIN)/python -m hw.registers docs/registers.md
 
 .PHONY: lock
 lock:  ## Renew requirements.lock from pyproject.toml

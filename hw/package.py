@@ -1,18 +1,21 @@
 """The package: one GPU I/O die and its HBM/HBF stack pairs, in any topology."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.gpu.io_die import PATHS, GpuIoDie
 from hw.gpu.router import WINDOW_BITS, read_layout
 from hw.hbf.base_die import HbfBaseDie
-from hw.hbf.layouts import CommandPort, ReadoutPort, Registers
+from hw.hbf.layouts import CommandPort, ReadoutPort, WriteinPort
 from hw.hbm.base_die import HbmBaseDie
 from hw.params import Machine, Topology
+from hw.registers.register_file import RegisterPort
 from hw.sram.regions import GROUPS
 from hw.ucie.channel import DataChannel, RequestChannel
+from hw.ucie.pacer import RATE_BITS
 from hw.ucie.transaction import BeatStream
+from hw.ucie.write_sender import done_layout, fetch_layout, write_request_layout
 
 
 class Package(wiring.Component):
@@ -25,11 +28,16 @@ class Package(wiring.Component):
 
     Members
     -------
-    registers : of all HBF base dies; ``link_rate`` also paces link B
+    registers : register ports of the HBF base dies, one a pair
+    link_rate : pace of the GPU I/O die's and HBM base dies' links, in 1/65536 beat a clock
     read, window : reads from the GPU, see :class:`hw.gpu.router.RequestRouter`
     direct_o, relay_o : data at the GPU side, one a pair
     direct_done, relay_done : reads that are whole
-    command, readout : NAND side; one command port a die, one read-out a bank group, pair by pair
+    write, write_fetch, write_lanes, write_done : writes from the GPU, if link A is there; the last
+        three one a pair, see :class:`hw.gpu.io_die.GpuIoDie`
+    writeback, writeback_fetch, writeback_lanes, writeback_done : writes from the HBM, if link C is
+    command, readout, writein : NAND side; one command port a die, one read-out a bank group, one
+        write-in, pair by pair
     """
 
     def __init__(self, machine: Machine, topology: Topology) -> None:
@@ -37,15 +45,24 @@ class Package(wiring.Component):
         pairs, lanes = topology.pairs, machine.lanes
         done = data.StructLayout({"valid": 1, "tag": 12, "poison": 1})
         members = {
-            "registers": In(Registers()),
+            "registers": In(RegisterPort()).array(pairs),
+            "link_rate": In(RATE_BITS + 1),
             "read": In(stream.Signature(read_layout(machine))),
             "window": In(WINDOW_BITS),
             "command": Out(CommandPort(machine)).array(pairs, machine.geometry.dies),
             "readout": Out(ReadoutPort(machine)).array(pairs, GROUPS),
+            "writein": Out(WriteinPort(machine)).array(pairs),
         }
         for name in self.paths:
             members[f"{name}_o"] = Out(BeatStream(lanes)).array(pairs)
             members[f"{name}_done"] = Out(done)
+        for name in self.writers:
+            members |= {
+                name: In(stream.Signature(write_request_layout(machine))),
+                f"{name}_fetch": Out(fetch_layout()).array(pairs),
+                f"{name}_lanes": In(64).array(pairs, lanes),
+                f"{name}_done": Out(done_layout()).array(pairs),
+            }
         super().__init__(members)
 
     @property
@@ -61,6 +78,12 @@ class Package(wiring.Component):
         """Names of the read paths that exist."""
         return tuple(name for name in PATHS if getattr(self._topology, name))
 
+    @property
+    def writers(self) -> tuple[str, ...]:
+        """Names of the write ports that exist: over link A, over link C."""
+        there = {"write": self._topology.direct, "writeback": self._topology.relay}
+        return tuple(name for name, present in there.items() if present)
+
     def elaborate(self, platform) -> Module:
         m = Module()
         machine, topology = self._machine, self._topology
@@ -74,26 +97,60 @@ class Package(wiring.Component):
                 wiring.connect(m, getattr(gpu, f"{name}_o")[pair], wiring.flipped(out))
             m.d.comb += getattr(self, f"{name}_done").eq(getattr(gpu, f"{name}_done"))
 
+        if topology.direct:
+            wiring.connect(m, wiring.flipped(self.write), gpu.write)
+            m.d.comb += gpu.link_rate.eq(self.link_rate)
+        writebacks = []
         for pair in range(topology.pairs):
             hbf = HbfBaseDie(machine, **present)
             m.submodules[f"hbf{pair}"] = hbf
-            wiring.connect(m, wiring.flipped(self.registers), hbf.registers)
+            wiring.connect(m, wiring.flipped(self.registers[pair]), hbf.registers)
             for d in range(machine.geometry.dies):
                 wiring.connect(m, hbf.command[d], wiring.flipped(self.command[pair][d]))
             for g in range(GROUPS):
                 wiring.connect(m, hbf.readout[g], wiring.flipped(self.readout[pair][g]))
+            wiring.connect(m, hbf.writein, wiring.flipped(self.writein[pair]))
             if topology.direct:
                 self._link(m, f"link_a{pair}", gpu.direct_request[pair], hbf.a_request)
                 self._link(m, f"link_a{pair}_data", hbf.a_data, gpu.direct_data[pair])
+                self._link(m, f"link_a{pair}_write", gpu.direct_write[pair], hbf.a_write)
+                self._link(m, f"link_a{pair}_in", gpu.direct_write_data[pair], hbf.a_write_data)
+                self._link(m, f"link_a{pair}_reply", hbf.a_reply, gpu.direct_reply[pair])
+                self._fetch(m, "write", pair, gpu.fetch[pair], gpu.fetch_lanes[pair])
+                m.d.comb += self.write_done[pair].eq(gpu.write_done[pair])
             if topology.relay:
                 hbm = HbmBaseDie(machine)
                 m.submodules[f"hbm{pair}"] = hbm
-                m.d.comb += hbm.link_rate.eq(self.registers.link_rate)
+                m.d.comb += hbm.link_rate.eq(self.link_rate)
                 self._link(m, f"link_b{pair}", gpu.relay_request[pair], hbm.b_request)
                 self._link(m, f"link_c{pair}", hbm.c_request, hbf.c_request)
                 self._link(m, f"link_c{pair}_data", hbf.c_data, hbm.c_data)
                 self._link(m, f"link_b{pair}_data", hbm.b_data, gpu.relay_data[pair])
+                self._link(m, f"link_c{pair}_write", hbm.c_write, hbf.c_write)
+                self._link(m, f"link_c{pair}_in", hbm.c_write_data, hbf.c_write_data)
+                self._link(m, f"link_c{pair}_reply", hbf.c_reply, hbm.c_reply)
+                self._fetch(m, "writeback", pair, hbm.fetch, hbm.fetch_lanes)
+                m.d.comb += self.writeback_done[pair].eq(hbm.write_done)
+                writebacks.append(hbm.writeback)
+        if topology.relay:
+            ready = Cat(port.ready for port in writebacks).all()
+            m.d.comb += self.writeback.ready.eq(ready)
+            for port in writebacks:
+                m.d.comb += [
+                    port.valid.eq(self.writeback.valid & ready),
+                    port.payload.eq(self.writeback.payload),
+                ]
         return m
+
+    def _fetch(self, m: Module, name: str, pair: int, fetch, lanes) -> None:
+        """Data of writes, which the sender asks for."""
+        m.d.comb += [
+            getattr(self, f"{name}_fetch")[pair].eq(fetch),
+            *(
+                lanes[k].eq(getattr(self, f"{name}_lanes")[pair][k])
+                for k in range(self._machine.lanes)
+            ),
+        ]
 
     def _link(self, m: Module, name: str, sender, receiver) -> None:
         """One direction of a link between two dies."""

@@ -5,7 +5,8 @@ from functools import cached_property
 from typing import Literal
 
 from hw.errors import InputError
-from hw.params import Machine, Topology, preset, topology
+from hw.params import Machine, Topology
+from hw.presets import preset, topology
 from perfmodel.gpu import DEFAULT_GPU, SOURCE, Gpu, gpu_named
 from perfmodel.memory import Delivery, MemoryTiming, Placement, load_timing, place
 from perfmodel.models import ModelShape, load_model

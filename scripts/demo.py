@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from hw.params import TOPOLOGIES, preset, topology
+from hw.presets import TOPOLOGIES, preset, topology
 from perfmodel.files import check_writable, write_atomically
 from perfmodel.memory.record import TimingRecord, save_record
 from perfmodel.report import plot_topologies, write_folder
@@ -22,7 +22,9 @@ from scripts import console
 from scripts.calibrate import calibrate_report, show_observation
 from scripts.simulate import simulate_report
 from tb.calibration import calibrate as measure
-from tb.reads import ReadResult, ReadRun, design, read, with_pairs
+from tb.play import design, read
+from tb.read_result import ReadResult
+from tb.reads import ReadRun, with_pairs
 from tb.simulator import build
 
 PRESET = "paper"

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from hw.params import TOPOLOGIES
+from hw.presets import TOPOLOGIES
 from perfmodel.gpu import DEFAULT_GPU, GPUS
 from perfmodel.models import MODELS
 from perfmodel.report.tables import generate_report

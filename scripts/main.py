@@ -10,6 +10,7 @@ from hw.errors import InputError
 from scripts.calibrate import calibrate
 from scripts.demo import demo
 from scripts.generate import generate
+from scripts.measure import measure
 from scripts.serve import serve
 from scripts.simulate import simulate
 
@@ -39,7 +40,7 @@ def _options(
     pass
 
 
-for verb in (simulate, calibrate, generate, serve, demo):
+for verb in (simulate, calibrate, measure, generate, serve, demo):
     app.command()(verb)
 
 

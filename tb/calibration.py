@@ -14,7 +14,8 @@ import numpy as np
 
 from hw.errors import InputError
 from hw.hbf.layouts import MAX_PAGES
-from hw.params import PRESETS, Machine, topology
+from hw.params import Machine
+from hw.presets import PRESETS, topology
 from hw.source import rtl_fingerprint
 from perfmodel.memory.record import (
     Fit,
@@ -25,7 +26,9 @@ from perfmodel.memory.record import (
     Valid,
     Waveform,
 )
-from tb.reads import ReadResult, ReadRun, design, play, with_pairs
+from tb.play import design, play
+from tb.read_result import ReadResult
+from tb.reads import ReadRun, with_pairs
 from tb.simulator import Build, build
 from tb.waveform import Instants, read_instants
 

@@ -1,27 +1,28 @@
-"""Read runs: what to ask of the RTL, and what came of it.
+"""Runs of reads, and of writes beside them: what to ask of the RTL.
 
 This side runs outside the simulator; :mod:`tb.benches.read` plays the plan inside.
 """
 
 import dataclasses
-import json
 import random
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from hw.address_map import AddressMap
 from hw.errors import InputError
 from hw.gpu.router import Choice
-from hw.hbf.layouts import MAX_PAGES
-from hw.params import PRESETS, Machine, Sensing, Topology
-from hw.sram.macro import VERILOG_MODELS, MacroPlatform
-from hw.ucie.pacer import RATE_ONE
-from tb.read_system import ReadSystem
-from tb.simulator import Build, Design, Simulator, build, run
-from tb.views import write_views
+from hw.hbf.layouts import MAX_PAGES, Registers
+from hw.params import Machine, Topology
+from hw.registers.description import Kind
+from hw.registers.hbf import hbf_description, hbf_resets
+from hw.ucie.transaction import ADDRESS_UNIT_BYTES
+from tb.settings import Faults, Modes
+from tb.writes import LINKS, WriteRequest
 
 ROUTES = ("direct", "relay", "dual", "auto")
+LISTED = "listed"  # the route of a run whose requests are given one by one
 REQUESTS_PER_WAVE = 4  # two MiB of each stack at full size
 WINDOW_WAVES = 3  # outstanding on a path: sensing, filling, draining
+COUNTERS = [field.name for field in hbf_description().fields if field.kind is Kind.COUNTER]
 IDLE_CYCLES = 64  # after reset, before the first request
 
 
@@ -37,23 +38,51 @@ class ReadRun:
             with less outstanding.
         waves: Page waves to read from every stack.
         request_pages: Pages of each stack that one request asks for.
+        pages: Pages to read from every stack, where that is less than ``waves``; 0 for all.
         scatter: Requests start at random pages instead of following each other.
         seed: Of the addresses.
         stall: Of 256 clocks, how many the consumers are not ready, per path.
         corrupt: Flip a bit of every beat the NAND returns.
+        listed: First page, pages and path of each request, in order, in place of what ``route``
+            (then ``listed``), ``waves`` and ``request_pages`` describe. A path takes up to
+            ``WINDOW_WAVES`` of them ahead.
+        sample_cycles: Clocks between samples of a run's progress; 0 for none.
+        piece_bytes: Each request reads a piece of this size within one page, anywhere in the run's
+            pages, in place of ``request_pages``; as many as there are pages. 0 for whole pages.
+        planes: That the reads keep to, in as many more rows; ``None`` for all.
+        writes: Sent beside the reads, each port in order.
+        writes_first: Reads begin when all writes have been answered, at row 0, where writes are.
+        modes: Of the HBF base die.
+        faults: Of the NAND and of the SRAM.
     """
 
     machine: Machine
     topology: Topology
-    route: str
-    waves: int
+    route: str = LISTED
+    waves: int = 0
     request_pages: int = 0
+    pages: int = 0
     scatter: bool = False
     seed: int = 1
     stall: tuple[int, int] = (0, 0)
     corrupt: bool = False
+    listed: tuple[tuple[int, int, Choice], ...] = ()
+    sample_cycles: int = 0
+    piece_bytes: int = 0
+    planes: range | None = None
+    writes: tuple[WriteRequest, ...] = ()
+    writes_first: bool = False
+    modes: Modes = field(default_factory=Modes)
+    faults: Faults = field(default_factory=Faults)
 
     def __post_init__(self) -> None:
+        for k, write in enumerate(self.writes):
+            write.check(f"writes[{k}]", self.machine, self.topology)
+        if self.sample_cycles < 0:
+            raise InputError(f"sample_cycles is {self.sample_cycles!r}: must be 0 or more")
+        if self.route == LISTED or self.listed:
+            self._check_listed()
+            return
         if self.route not in ROUTES:
             raise InputError(f"route {self.route!r} is unknown: choose {', '.join(ROUTES)}")
         have = {"direct": self.topology.direct, "relay": self.topology.relay}
@@ -66,11 +95,51 @@ class ReadRun:
         rows = self.machine.geometry.rows
         if not 1 <= self.waves <= rows:
             raise InputError(f"waves is {self.waves!r}: must be 1 to {rows}, what a stack holds")
+        page = self.machine.geometry.page_bytes
+        if self.piece_bytes % ADDRESS_UNIT_BYTES or not 0 <= self.piece_bytes < page:
+            raise InputError(
+                f"piece_bytes is {self.piece_bytes!r}: must be a multiple of {ADDRESS_UNIT_BYTES} "
+                f"and less than a page of {page}"
+            )
+        if self.piece_bytes:
+            object.__setattr__(self, "request_pages", 1)
         if not self.request_pages:
             default = max(1, self.machine.geometry.wave_pages // REQUESTS_PER_WAVE)
             object.__setattr__(self, "request_pages", default)
         if not 1 <= self.request_pages <= MAX_PAGES:
             raise InputError(f"request_pages is {self.request_pages!r}: must be 1 to {MAX_PAGES}")
+        most = self.waves * self.machine.geometry.wave_pages
+        if not 0 <= self.pages <= most:
+            raise InputError(f"pages is {self.pages!r}: must be 0 to {most}, that of the waves")
+
+    def _check_listed(self) -> None:
+        g = self.machine.geometry
+        if self.route != LISTED or not self.listed:
+            raise InputError(
+                f"route is {self.route!r} and {len(self.listed)} requests are listed: a list of "
+                f"requests goes with route {LISTED!r}, and only with that"
+            )
+        have = {Choice.DIRECT: self.topology.direct, Choice.RELAY: self.topology.relay}
+        for k, (first, pages, choice) in enumerate(self.listed):
+            if not 1 <= pages <= MAX_PAGES:
+                raise InputError(f"listed[{k}] has pages {pages!r}: must be 1 to {MAX_PAGES}")
+            if not 0 <= first <= g.stack_pages - pages:
+                raise InputError(
+                    f"listed[{k}] has first {first!r}: must be 0 to {g.stack_pages - pages}, so "
+                    f"that its {pages} pages lie in the stack"
+                )
+            if not have.get(choice, True):
+                raise InputError(
+                    f"listed[{k}] has path {choice.name}, which topology {self.topology.name!r} "
+                    "does not have"
+                )
+        pages = sum(pages for _, pages, _ in self.listed)
+        object.__setattr__(self, "waves", -(-pages // g.wave_pages))
+
+    @property
+    def paths(self) -> int:
+        """Read paths of the topology."""
+        return self.topology.direct + self.topology.relay
 
     @property
     def wave_bytes(self) -> int:
@@ -79,18 +148,42 @@ class ReadRun:
 
     def requests(self) -> list[tuple[int, int, Choice]]:
         """First page, pages and path of each request, in order."""
+        if self.listed:
+            return list(self.listed)
         g = self.machine.geometry
         pick = random.Random(f"reads/{self.seed}")
-        left = self.waves * g.wave_pages
+        if self.planes is not None and len(self.planes) < g.planes:
+            return self._of_planes(self.planes, pick)
+        left = self.pages or self.waves * g.wave_pages
         sizes = [self.request_pages] * (left // self.request_pages)
         if left % self.request_pages:
             sizes.append(left % self.request_pages)
         if self.scatter:
             starts = [pick.randrange(g.stack_pages - size + 1) for size in sizes]
         else:
-            first = pick.randrange(g.rows - self.waves + 1) * g.wave_pages
+            row = 0 if self.writes_first else pick.randrange(g.rows - self.waves + 1)
+            first = row * g.wave_pages
             starts = list(range(first, first + left, self.request_pages))
         return list(zip(starts, sizes, self._choices(len(sizes)), strict=True))
+
+    def _of_planes(self, planes: range, pick: random.Random) -> list[tuple[int, int, Choice]]:
+        g, at = self.machine.geometry, AddressMap(self.machine.geometry)
+        count = self.waves * g.planes // len(planes)
+        if not 1 <= count <= g.rows:
+            raise InputError(f"waves is {self.waves!r}: too many for {len(planes)} planes")
+        row = 0 if self.writes_first else pick.randrange(g.rows - count + 1)
+        runs = at.split(at.plane_runs(planes, range(row, row + count)), self.request_pages)
+        choices = self._choices(len(runs))
+        return [(run.first, run.pages, choice) for run, choice in zip(runs, choices, strict=True)]
+
+    def pieces(self) -> list[tuple[int, int]]:
+        """Offset and length of each request in its page, in address units; none for whole pages."""
+        if not self.piece_bytes:
+            return []
+        pick = random.Random(f"pieces/{self.seed}")
+        units = self.piece_bytes // ADDRESS_UNIT_BYTES
+        room = self.machine.geometry.page_bytes // ADDRESS_UNIT_BYTES - units
+        return [(pick.randrange(room + 1), units) for _ in self.requests()]
 
     def _choices(self, count: int) -> list[Choice]:
         if self.route != "dual":
@@ -112,19 +205,36 @@ class ReadRun:
         return {
             "clock_hz": machine.clock_hz,
             "registers": {
-                "t_read": machine.t_read_cycles,
-                "tsv_rate": round(machine.tsv_beats_per_clock_per_die * RATE_ONE),
-                "link_rate": round(machine.link_beats_per_clock * RATE_ONE),
-                "cache_read": int(machine.nand.cache_read),
-                "lockstep": int(machine.nand.sensing is Sensing.LOCKSTEP),
+                name: value
+                for name, value in hbf_resets(machine).items()
+                if name in Registers().members
             },
+            "pairs": self.topology.pairs,
+            "faults": self.faults.nand(),
+            "inject": self.faults.sram(),
+            "writes": {
+                port: [
+                    (write.payload(k), write.barrier)
+                    for k, write in enumerate(self.writes)
+                    if write.port == port
+                ]
+                for port, path in LINKS.items()
+                if getattr(self.topology, path)
+            },
+            "writes_first": self.writes_first,
+            "controls": self.modes.registers(machine),
+            "read_back": [*COUNTERS, "ecc_corrected", "ecc_uncorrected"],
             "window": WINDOW_WAVES * g.wave_pages * self.topology.pairs,
             "stall": self.stall,
             "corrupt": int(self.corrupt),
             "requests": self.requests(),
+            "pieces": self.pieces(),
             "preset": machine.name,
             "timeout_cycles": self._timeout_cycles(),
             "idle_cycles": IDLE_CYCLES,
+            "sample_cycles": self.sample_cycles,
+            "paths": self.paths,
+            "sources": self.paths * self.topology.pairs,
         }
 
     def _timeout_cycles(self) -> int:
@@ -136,158 +246,13 @@ class ReadRun:
         senses = sum(
             -(-pages // machine.geometry.wave_pages) + 1 for _, pages, _ in self.requests()
         )
-        return int(20_000 + 4 * slow * wave * (self.waves + 2) + senses * machine.t_read_cycles)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadResult:
-    """What a read run measured. Stamps are clocks since reset.
-
-    Attributes:
-        bytes: Received at the GPU side, over all paths and pairs.
-        accepted, first_beat, last_beat: Stamps of the first request and of the data.
-        wave_ends: Stamp of the end of each page wave.
-        data_errors: Beats with a wrong byte or with poison, or missing or unasked beats.
-        violations: Broken NAND rules.
-    """
-
-    run: ReadRun
-    bytes: int
-    bytes_direct: int
-    bytes_relay: int
-    cycles: int
-    accepted: int
-    first_beat: int
-    last_beat: int
-    wave_ends: tuple[int, ...]
-    senses: int
-    data_errors: int
-    violations: int
-    poisoned: int
-    wall_s: float
-    waveform: Path | None = field(default=None, compare=False)
-
-    @property
-    def clock_hz(self) -> float:
-        return self.run.machine.clock_hz
-
-    @property
-    def first_byte_ns(self) -> float:
-        """From acceptance of the first request to its first data beat at the GPU side."""
-        return (self.first_beat - self.accepted) / self.clock_hz * 1e9
-
-    @property
-    def steady_bytes_per_s(self) -> float | None:
-        """From the end of the first wave to the end of the last; ``None`` for a single wave."""
-        if len(self.wave_ends) < 2:
-            return None
-        seconds = (self.wave_ends[-1] - self.wave_ends[0]) / self.clock_hz
-        return (len(self.wave_ends) - 1) * self.run.wave_bytes / seconds
-
-    def as_json(self) -> dict:
-        """The fields of ``pagewave simulate --json``."""
-        return {
-            "topology": self.run.topology.name,
-            "preset": self.run.machine.name,
-            "route": self.run.route,
-            "pairs": self.run.topology.pairs,
-            "waves": self.run.waves,
-            "seed": self.run.seed,
-            "bytes": self.bytes,
-            "bytes_direct": self.bytes_direct,
-            "bytes_relay": self.bytes_relay,
-            "cycles": self.cycles,
-            "clock_hz": self.clock_hz,
-            "first_byte_ns": self.first_byte_ns,
-            "steady_bytes_per_s": self.steady_bytes_per_s,
-            "data_errors": self.data_errors,
-            "nand_violations": self.violations,
-            "senses": self.senses,
-            "wall_s": self.wall_s,
-            "cycles_per_wall_s": self.cycles / self.wall_s,
-        }
-
-
-def design(machine: Machine, topology: Topology) -> Design:
-    """The simulation of a read system; registers of ``machine`` do not matter to it."""
-    return Design(
-        component=ReadSystem,
-        params={"machine": PRESETS[machine.name], "topology": topology},
-        platform=MacroPlatform(),
-        sources=VERILOG_MODELS,
-    )
-
-
-def read(
-    what: ReadRun,
-    *,
-    simulator: Simulator = Simulator.VERILATOR,
-    waves: Path | None = None,
-    directory: Path | None = None,
-) -> ReadResult:
-    """Run ``what`` on the RTL, building the simulation if there is none yet.
-
-    Args:
-        what: The run.
-        simulator: Verilator, or Icarus for small presets.
-        waves: File for a waveform (VCD), beside which its views for GTKWave and Surfer are put.
-        directory: Working directory of the run, emptied first.
-
-    Raises:
-        InputError: the simulator is missing.
-        BenchFailed: the run broke off, for instance because data stopped coming.
-    """
-    return play(build(design(what.machine, what.topology), simulator), what, waves, directory)
-
-
-def play(
-    simulation: Build, what: ReadRun, waves: Path | None = None, directory: Path | None = None
-) -> ReadResult:
-    """Run ``what`` on a simulation of its :func:`design`."""
-    result = run(
-        simulation,
-        "tb.benches.read",
-        seed=what.seed,
-        env={"PAGEWAVE_PLAN": json.dumps(what.plan())},
-        waves=waves,
-        directory=directory,
-    )
-    if result.waves is not None:
-        write_views(result.waves)
-    report = json.loads((result.directory / "report.json").read_text())
-    beat_bytes = what.machine.link.beat_bytes
-    beats = report["beats_direct"] + report["beats_relay"]
-    return ReadResult(
-        run=what,
-        bytes=beats * beat_bytes,
-        bytes_direct=report["beats_direct"] * beat_bytes,
-        bytes_relay=report["beats_relay"] * beat_bytes,
-        cycles=report["clock"],
-        accepted=report["accepted"],
-        first_beat=report["first_beat"],
-        last_beat=report["last_beat"],
-        wave_ends=tuple(report["wave_ends"]),
-        senses=report["senses"],
-        data_errors=report["errors"] + _misdelivered(what, beats, report["address_sum"]),
-        violations=report["violations"],
-        poisoned=report["poisoned"],
-        wall_s=report["wall_s"],
-        waveform=result.waves,
-    )
-
-
-def _misdelivered(what: ReadRun, beats: int, address_sum: int) -> int:
-    """Beats missing or too many; one if the count is right but the addresses are not."""
-    per_page = what.machine.page_beats
-    want_beats, want_sum = 0, 0
-    for first, pages, _ in what.requests():
-        count = pages * per_page
-        want_beats += count * what.topology.pairs
-        start = first * per_page
-        want_sum += (count * start + count * (count - 1) // 2) * what.topology.pairs
-    if beats != want_beats:
-        return abs(beats - want_beats)
-    return int(address_sum != want_sum % 2**64)
+        cycles = machine.nand_cycles
+        # Pages of one subarray are programmed one after the other, with suspends in between.
+        rows = -(-sum(write.pages for write in self.writes) // machine.geometry.dies)
+        writing = rows * (cycles["t_erase"] + 8 * (cycles["t_program"] + cycles["t_suspend"]))
+        return int(
+            20_000 + 4 * slow * wave * (self.waves + 2) + senses * machine.t_read_cycles + writing
+        )
 
 
 def with_pairs(topology: Topology, pairs: int) -> Topology:

@@ -9,7 +9,14 @@ from hw.gpu.reassembly import Reassembly
 from hw.gpu.router import WINDOW_BITS, RequestRouter, read_layout
 from hw.params import Machine
 from hw.ucie.credit import RequestSender
+from hw.ucie.pacer import RATE_BITS
 from hw.ucie.transaction import BeatStream, DataPort, RequestPort
+from hw.ucie.write_sender import (
+    WriteSender,
+    done_layout,
+    fetch_layout,
+    write_request_layout,
+)
 
 PATHS = ("direct", "relay")
 
@@ -22,6 +29,9 @@ class GpuIoDie(wiring.Component):
     ``done`` tells its tag, once. Reads may complete in any order. Data leaves per pair and path as
     it comes.
 
+    Writes go to every pair over link A, each pair programming its stripe at the same pages; see
+    :class:`hw.ucie.write_sender.WriteSender`, of which each pair has one.
+
     Back-pressure: ``i`` waits as :class:`hw.gpu.router.RequestRouter` says; data waits under
     credit; ``done`` is a pulse and never waits.
 
@@ -32,6 +42,9 @@ class GpuIoDie(wiring.Component):
     relay_request, relay_data : link B, one a pair, if ``relay``
     direct_o, relay_o : beats with their address, one a pair
     done : tag, path and poison of a read that is whole, one a path
+    write, fetch, fetch_lanes, write_done : writes, if ``direct``; the last three one a pair
+    direct_write, direct_write_data, direct_reply : link A, one a pair
+    link_rate : beats a clock of write data on link A, in 1/65536
     """
 
     def __init__(self, machine: Machine, *, pairs: int, direct: bool, relay: bool) -> None:
@@ -52,6 +65,17 @@ class GpuIoDie(wiring.Component):
                     f"{name}_o": Out(BeatStream(machine.lanes)).array(pairs),
                     f"{name}_done": Out(done),
                 }
+        if direct:
+            members |= {
+                "link_rate": In(RATE_BITS + 1),
+                "write": In(stream.Signature(write_request_layout(machine))),
+                "fetch": Out(fetch_layout()).array(pairs),
+                "fetch_lanes": In(64).array(pairs, machine.lanes),
+                "write_done": Out(done_layout()).array(pairs),
+                "direct_write": Out(RequestPort()).array(pairs),
+                "direct_write_data": Out(DataPort(machine.lanes)).array(pairs),
+                "direct_reply": In(RequestPort()).array(pairs),
+            }
         super().__init__(members)
 
     def elaborate(self, platform) -> Module:
@@ -63,7 +87,34 @@ class GpuIoDie(wiring.Component):
         for p, name in enumerate(PATHS):
             if self._present[name]:
                 self._path(m, router, p, name)
+        if self._present["direct"]:
+            self._writes(m)
         return m
+
+    def _writes(self, m: Module) -> None:
+        senders = []
+        for pair in range(self._pairs):
+            m.submodules[f"writer{pair}"] = sender = WriteSender(self._machine)
+            wiring.connect(m, sender.request, wiring.flipped(self.direct_write[pair]))
+            wiring.connect(m, sender.data, wiring.flipped(self.direct_write_data[pair]))
+            wiring.connect(m, wiring.flipped(self.direct_reply[pair]), sender.reply)
+            m.d.comb += [
+                sender.rate.eq(self.link_rate),
+                self.fetch[pair].eq(sender.fetch),
+                self.write_done[pair].eq(sender.done),
+                *(
+                    sender.fetch_lanes[k].eq(self.fetch_lanes[pair][k])
+                    for k in range(self._machine.lanes)
+                ),
+            ]
+            senders.append(sender)
+        ready = Cat(sender.i.ready for sender in senders).all()
+        m.d.comb += self.write.ready.eq(ready)
+        for sender in senders:
+            m.d.comb += [
+                sender.i.valid.eq(self.write.valid & ready),
+                sender.i.payload.eq(self.write.payload),
+            ]
 
     def _path(self, m: Module, router: RequestRouter, p: int, name: str) -> None:
         machine, pairs = self._machine, self._pairs

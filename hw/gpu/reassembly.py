@@ -98,14 +98,12 @@ class Reassembly(wiring.Component):
             *(self.o.lanes[k].eq(beat.lanes[k]) for k in range(machine.lanes)),
         ]
 
-        # Count pages per transaction: the four beats of a page come together ----------------------
-        taken, position = Signal(), Signal(2)
+        # Count pages per transaction: the beats of a page come together ---------------------------
+        taken = Signal()
         m.d.comb += [
             taken.eq(beat.valid & beat.ready),
-            self.page_done.eq(taken & (position == GROUPS - 1)),
+            self.page_done.eq(taken & beat.header.page_end),
         ]
-        with m.If(taken):
-            m.d.sync += position.eq(position + 1)
 
         counted = Signal(range(MAX_PAGES + 1))
         whole = Signal()

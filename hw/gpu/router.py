@@ -23,13 +23,20 @@ class Choice(enum.IntEnum):
 
 
 def read_layout(machine: Machine) -> data.StructLayout:
-    """A read of ``pages`` consecutive pages from page ``first`` of every stack."""
+    """A read of ``pages`` consecutive pages from page ``first`` of every stack.
+
+    With ``units`` it is a small read: that many units of 64 bytes from unit ``offset`` of page
+    ``first``, and ``pages`` is one.
+    """
+    page_units = range(machine.geometry.page_bytes // ADDRESS_UNIT_BYTES)
     return data.StructLayout(
         {
             "first": range(machine.geometry.stack_pages),
             "pages": range(MAX_PAGES + 1),
             "tag": 12,
             "choice": range(len(Choice)),
+            "offset": page_units,
+            "units": page_units,
         }
     )
 
@@ -113,8 +120,8 @@ class RequestRouter(wiring.Component):
                 header.operation.eq(Operation.READ),
                 header.message_class.eq(MessageClass.REQUEST),
                 header.route.eq(p),
-                header.address.eq(read.first << units),
-                header.length.eq(read.pages << units),
+                header.address.eq((read.first << units) | read.offset),
+                header.length.eq(Mux(read.units != 0, read.units, read.pages << units)),
                 header.tag.eq(slot),
             ]
             done = self.completed[p]

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.params import Machine
 from hw.sram.beat import BeatSram1rw
+from hw.sram.macro import Sram1r1w
 from hw.sram.regions import GROUPS
 from hw.ucie.credit import CreditCounter
 from hw.ucie.pacer import RATE_BITS, FramePacer
@@ -16,9 +17,10 @@ from hw.ucie.transaction import DataPort, MessageClass, Route
 class RelayBuffer(wiring.Component):
     """Stores and forwards relay chunks; touches neither HBM controller nor DRAM.
 
-    Promise: one region receives a chunk while the other forwards the one before, in order. A chunk
-    closes with the last beat of the page that is marked ``chunk_end``, or with a message so marked
-    that carries no data; a chunk has at least one page. A region's credit goes back to the HBF die
+    Promise: one region receives a chunk while the other forwards the one before, in order, each
+    page in a frame of four clocks. The last beat of a page is marked ``page_end``. A chunk closes
+    with the last beat of the page that is marked ``chunk_end``, or with a message so marked that
+    carries no data; a chunk has at least one page. A region's credit goes back to the HBF die
     only after its last beat has been read, so no byte is overwritten before it left, and while both
     regions are occupied the HBF die holds no credit.
 
@@ -56,28 +58,42 @@ class RelayBuffer(wiring.Component):
             )
             m.submodules[f"region{r}"] = bank_row
             regions.append(bank_row)
-        label_type = data.StructLayout({"tag": 12, "page": 12, "beat": 2, "poison": 1})
+        label_type = data.StructLayout({"tag": 12, "page": 12})
         m.submodules.labels = labels = Memory(shape=label_type, depth=2 * pages, init=[])
+        m.submodules.counts = counts = Memory(shape=2, depth=2 * pages, init=[])  # beats less one
         label_write, label_read = labels.write_port(), labels.read_port()
+        count_write, count_read = counts.write_port(), counts.read_port(domain="comb")
+        beat_type = data.StructLayout({"beat": 2, "poison": 1})
+        m.submodules.beats = beats = Sram1r1w(width=beat_type.size, depth=2 * pages * GROUPS)
 
         # Receive: beats of a page follow each other -----------------------------------------------
-        fill_region, fill_row = Signal(), Signal(range(pages * GROUPS))
-        beat, last_beat, closes = Signal(), Signal(), Signal()
+        fill_region, fill_page, fill_beat = Signal(), Signal(range(pages)), Signal(2)
+        beat, ends, closes = Signal(), Signal(), Signal()
+        fill_row = Cat(fill_beat, fill_page)
+        stored = Signal(beat_type)
         m.d.comb += [
             beat.eq(c.valid & (c.header.message_class == MessageClass.RELAY_DATA)),
-            last_beat.eq(fill_row[:2] == GROUPS - 1),
-            closes.eq(c.valid & c.header.chunk_end & (last_beat | ~beat)),
-            label_write.en.eq(beat & (fill_row[:2] == 0)),
-            label_write.addr.eq(Cat(fill_row[2:], fill_region)),
+            ends.eq(beat & c.header.page_end),
+            closes.eq(c.valid & c.header.chunk_end & (ends | ~beat)),
+            label_write.en.eq(ends),
+            label_write.addr.eq(Cat(fill_page, fill_region)),
             label_write.data.tag.eq(c.header.tag),
             label_write.data.page.eq(c.header.page),
-            label_write.data.beat.eq(c.header.beat),
-            label_write.data.poison.eq(c.header.poison),
+            count_write.en.eq(ends),
+            count_write.addr.eq(Cat(fill_page, fill_region)),
+            count_write.data.eq(fill_beat),
+            stored.beat.eq(c.header.beat),
+            stored.poison.eq(c.header.poison),
+            beats.w_en.eq(beat),
+            beats.w_addr.eq(Cat(fill_row, fill_region)),
+            beats.w_data.eq(stored),
         ]
         with m.If(closes):
-            m.d.sync += [fill_row.eq(0), fill_region.eq(~fill_region)]
+            m.d.sync += [fill_page.eq(0), fill_beat.eq(0), fill_region.eq(~fill_region)]
+        with m.Elif(ends):
+            m.d.sync += [fill_page.eq(fill_page + 1), fill_beat.eq(0)]
         with m.Elif(beat):
-            m.d.sync += fill_row.eq(fill_row + 1)
+            m.d.sync += fill_beat.eq(fill_beat + 1)
 
         # Regions: open from their first beat, full from chunk_end to the last read ----------------
         full = Signal(2)
@@ -87,7 +103,7 @@ class RelayBuffer(wiring.Component):
         region, page = Signal(), Signal(range(pages))  # being read
         for r in range(2):
             with m.If(closes & (fill_region == r)):
-                m.d.sync += [full[r].eq(1), chunk_pages[r].eq((fill_row >> 2) + beat)]
+                m.d.sync += [full[r].eq(1), chunk_pages[r].eq(fill_page + beat)]
             with m.Elif(emptied & (region == r)):
                 m.d.sync += full[r].eq(0)
             filling = (fill_region == r) & (beat | (fill_row != 0))
@@ -112,12 +128,18 @@ class RelayBuffer(wiring.Component):
             last_page.eq(drain_page == Mux(drain_region, chunk_pages[1], chunk_pages[0]) - 1),
             emptied.eq(reading & (frame == GROUPS - 1) & (region != drain_region)),
         ]
+        last_position = Signal(2)  # of the beats of the page that is read
+        m.d.comb += count_read.addr.eq(Cat(drain_page, drain_region))
         with m.If(go):
-            m.d.comb += credits.take.eq(GROUPS)
+            m.d.comb += credits.take.eq(count_read.data + 1)
         with m.If(frame == GROUPS - 1):
             m.d.sync += reading.eq(go)
         with m.If(go):
-            m.d.sync += [region.eq(drain_region), page.eq(drain_page)]
+            m.d.sync += [
+                region.eq(drain_region),
+                page.eq(drain_page),
+                last_position.eq(count_read.data),
+            ]
             with m.If(last_page):
                 m.d.sync += [drain_region.eq(~drain_region), drain_page.eq(0)]
             with m.Else():
@@ -134,12 +156,17 @@ class RelayBuffer(wiring.Component):
             ]
 
         # Link B -----------------------------------------------------------------------------------
-        read_valid, read_region, read_beat = Signal(), Signal(), Signal(2)
-        m.d.comb += label_read.addr.eq(Cat(page, region))
+        read_valid, read_region, read_end = Signal(), Signal(), Signal()
+        was = beat_type(beats.r_data)
+        m.d.comb += [
+            label_read.addr.eq(Cat(page, region)),
+            beats.r_en.eq(reading),
+            beats.r_addr.eq(Cat(frame, page, region)),
+        ]
         m.d.sync += [
-            read_valid.eq(reading),
+            read_valid.eq(reading & (frame <= last_position)),
+            read_end.eq(frame == last_position),
             read_region.eq(region),
-            read_beat.eq(frame),
             b.valid.eq(read_valid),
         ]
         with m.If(read_valid):
@@ -148,8 +175,9 @@ class RelayBuffer(wiring.Component):
                 b.header.route.eq(Route.RELAY),
                 b.header.tag.eq(label_read.data.tag),
                 b.header.page.eq(label_read.data.page),
-                b.header.beat.eq(label_read.data.beat + read_beat),
-                b.header.poison.eq(label_read.data.poison),
+                b.header.beat.eq(was.beat),
+                b.header.page_end.eq(read_end),
+                b.header.poison.eq(was.poison),
                 *(
                     b.lanes[k].eq(Mux(read_region, regions[1].q[k], regions[0].q[k]))
                     for k in range(lanes)

@@ -12,11 +12,13 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from hw.shared import ModuleCollector
+
 VERILOG_MODELS = tuple(Path(__file__).with_name(name) for name in ("sram_1rw.v", "sram_1r1w.v"))
 
 
-class MacroPlatform:
-    """Conversion target whose SRAMs are macro instances."""
+class MacroPlatform(ModuleCollector):
+    """Conversion target whose SRAMs are macro instances, and whose like modules are one."""
 
 
 class _Macro(wiring.Component):
@@ -88,10 +90,12 @@ class Sram1r1w(_Macro):
     """Two-port SRAM: one read and one write a clock.
 
     Contract: ``r_data`` is valid one clock after ``r_en`` and stays until the next read. Reading a
-    row while it is written returns the old data.
+    row while it is written returns the old data. With ``zeroed`` the model of the macro comes up
+    all zero; a chip has to clear or load it before the reset ends.
     """
 
-    def __init__(self, *, width: int, depth: int) -> None:
+    def __init__(self, *, width: int, depth: int, zeroed: bool = False) -> None:
+        self._zeroed = zeroed
         ports = {
             "w_en": In(1),
             "w_addr": In(range(depth)),
@@ -107,6 +111,7 @@ class Sram1r1w(_Macro):
         if isinstance(platform, MacroPlatform):
             m.submodules.macro = self._instance(
                 "sram_1r1w",
+                p_ZEROED=int(self._zeroed),
                 i_w_en=self.w_en,
                 i_w_addr=self.w_addr,
                 i_w_data=self.w_data,

@@ -13,12 +13,17 @@ import enum
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.ucie.codes import Owner as Owner
+from hw.ucie.codes import Status as Status
+
 ADDRESS_UNIT_BYTES = 64
 
 
 class Operation(enum.IntEnum):
     READ = 0
     WRITE = 1
+    TRIM = 2  # the pages hold nothing that is still wanted
+    RELEASE = 3  # the block of the page has no owner any more
 
 
 class MessageClass(enum.IntEnum):
@@ -28,6 +33,7 @@ class MessageClass(enum.IntEnum):
     COMPLETION = 3
     RELAY_DATA = 4
     CREDIT = 5
+    GRANT = 6  # a page of a write may be sent
 
 
 class Route(enum.IntEnum):
@@ -57,7 +63,15 @@ class Header(data.Struct):
     poison
         The data is known to be wrong and must not be used.
     credit, epoch
-        Cumulative credit limit and its epoch, for message class CREDIT.
+        Cumulative credit limit and its epoch, for message class CREDIT. A GRANT carries in
+        ``credit`` the token of the reserved slot, which WRITE_DATA sends back.
+    page_end
+        Last beat of a page.
+    owner, relocated
+        Of a WRITE: who owns the blocks, an :class:`Owner`, and whether it moves pages that were
+        written before.
+    status
+        Of a COMPLETION: a :class:`Status`.
     """
 
     operation: 4
@@ -72,7 +86,11 @@ class Header(data.Struct):
     poison: 1
     credit: 16
     epoch: 1
-    spare: 16
+    page_end: 1
+    owner: 2
+    relocated: 1
+    status: 4
+    spare: 8
 
 
 HEADER_BYTES = 16

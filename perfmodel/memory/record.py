@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hw.errors import InputError
-from hw.params import PRESETS, TOPOLOGIES, preset
+from hw.presets import PRESETS, TOPOLOGIES, preset
 from perfmodel.files import write_atomically
 
 Route = Literal["direct", "relay", "dual"]

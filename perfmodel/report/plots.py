@@ -10,7 +10,7 @@ import matplotlib.figure
 import numpy as np
 import numpy.typing as npt
 
-from hw.params import TOPOLOGIES
+from hw.presets import TOPOLOGIES
 from perfmodel.serving.fixed import GenerateResult
 
 _TIMING_COLORS = ("#9db4c0", "#1f6f8b", "#e07a5f", "#6d597a")

@@ -1,12 +1,11 @@
-"""Random reads on :class:`hw.package.Package`, its NAND and its consumers played in plain Python.
+"""Random reads and writes on :class:`hw.package.Package`, NAND and host played in plain Python.
 
 No RTL model stands around the package, so this bench and :mod:`tb.benches.read` judge each other.
-It looks at every port in every clock, which only small presets allow.
+It looks at every port in every clock, which only small machines allow.
 """
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,99 +14,248 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from hw.gpu.router import Choice
-from hw.params import Machine, Sensing, preset, topology
-from hw.ucie.transaction import Route
+from hw.hbf.layouts import Command
+from hw.package import Package
+from hw.ucie.transaction import Route, Status
+from tb.coverage.goals import goals
+from tb.coverage.package import (
+    StackCoverage,
+    cover_end,
+    cover_final,
+    cover_meeting,
+    cover_small_read,
+)
+from tb.coverage.points import Coverage
+from tb.package_runs import MACHINES, PLAN, PackageRun, links
 from tb.simulator.clock import start_clock
-from tb.vip.agents import Consumer, Fault, Requester, Stack
-from tb.vip.scoreboard import Scoreboard
+from tb.vip.agents import Consumer, Requester, Writer
+from tb.vip.base_die_watch import BaseDieWatch
+from tb.vip.final_checks import check_blocking, check_counters, check_memory
+from tb.vip.injector import Injector
+from tb.vip.register_port import register_access
+from tb.vip.requests import ReadRequest
+from tb.vip.scoreboard import Read, Scoreboard
+from tb.vip.stack import Failures, Fault, Stack
+from tb.vip.traffic import Mix, Traffic
 
-PLAN = "PAGEWAVE_PACKAGE_PLAN"
 QUIET_CLOCKS = 256  # after the last completion, in which nothing more may come
-STUCK_CLOCKS = 5_000  # longer than any consumer stands still and any page takes
+STUCK_CLOCKS = 6_000  # longer than any consumer stands still and any page takes
 
 
 @cocotb.test()
-async def reads(dut) -> None:
-    """Reads of random pages over random paths; every byte and event is checked.
+async def package(dut) -> None:
+    """Random traffic over random paths; every byte and event is checked.
 
-    The plan is JSON: ``preset``, ``topology``, ``pairs``, number of ``reads``, ``settings`` and the
-    ``registers`` that they make, and a ``fault`` of the NAND or null.
+    The plan is a :class:`tb.package_runs.PackageRun` in JSON.
     """
-    plan = json.loads(os.environ[PLAN])
-    random = Random(f"{cocotb.RANDOM_SEED}/package")
-    machine, pairs = _machine(plan), plan["pairs"]
-    links = topology(plan["topology"])
-    present = {Route.DIRECT: links.direct, Route.RELAY: links.relay}
-    routes = tuple(route for route in Route if present[route])
+    bench = Bench(dut, PackageRun(**json.loads(os.environ[PLAN])))
+    await bench.set_up()
+    await bench.play()
+    await bench.check()
+    Path("report.json").write_text(json.dumps(bench.report()))
 
-    wave = machine.geometry.wave_pages * pairs
-    window = random.choice((wave // 4, wave, 3 * wave))
-    scoreboard = Scoreboard(machine, pairs, routes, window)
-    asked = random_reads(machine, routes, plan["reads"], random)
-    fault = Fault(plan["fault"], random.randrange(300, 900))
-    stacks = [Stack(dut, machine, pair, fault) for pair in range(pairs)]
-    consumers = [
-        Consumer(dut, machine, route, pair, random) for route in routes for pair in range(pairs)
-    ]
-    requester = Requester(dut, machine, asked, random)
-    dones = [(route, getattr(dut, f"{route.name.lower()}_done")) for route in routes]
-    for name, value in plan["registers"].items():
-        getattr(dut, f"registers__{name}").value = value
-    dut.window.value = window
-    await start_clock(dut, hz=machine.clock_hz)
 
-    clocks, quiet, moved_at = 0, 0, 0
-    while quiet < QUIET_CLOCKS:
-        await RisingEdge(dut.clk)
-        clocks += 1
-        before = len(scoreboard.beats)
+class Bench:
+    """All that stands around the package in one run."""
+
+    def __init__(self, dut: Any, run: PackageRun) -> None:
+        self._dut, self._run = dut, run
+        self._random = random = Random(f"{cocotb.RANDOM_SEED}/package")
+        self._machine, self._built = run.with_registers(), MACHINES[run.machine]
+        self._topology = topology = links(run.topology)
+        machine, pairs = self._machine, topology.pairs
+        present = {Route.DIRECT: topology.direct, Route.RELAY: topology.relay}
+        self._routes = routes = tuple(route for route in Route if present[route])
+        ports = Package(self._built, topology).writers
+
+        wave = machine.geometry.wave_pages * pairs
+        self.window = random.choice((wave // 2, wave, 3 * wave))
+        self.scoreboard = scoreboard = Scoreboard(machine, pairs, routes, self.window)
+        for contents in scoreboard.contents:
+            contents.torn = bool(run.registers.get("suspend_enable", 0))
+        fault = Fault(run.fault, random.randrange(300, 900))
+        self.failures = Failures(run.program_failures, run.erase_failures, random)
+        self.stacks = [
+            Stack(dut, machine, pair, fault, self.failures, scoreboard.writes.stacks[pair])
+            for pair in range(pairs)
+        ]
+        self.watches = [BaseDieWatch(dut, machine, topology, pair) for pair in range(pairs)]
+        choices = (*(Choice(int(route)) for route in routes), Choice.LEAST_LOADED)
+        mix: dict[str, Any] = dict(run.mix)
+        self.traffic = traffic = Traffic(
+            machine,
+            Mix(reads=run.reads, writes=run.writes, **mix),
+            choices,
+            random,
+            lambda: scoreboard.writes.outstanding,
+        )
+        self._extra: list[ReadRequest] = []  # reads that are asked when all is quiet
+        self.requester = Requester(dut, machine, self._next_read, random)
+        self.writers = [Writer(dut, machine, port, pairs, traffic.write, random) for port in ports]
+        self.consumers = [
+            Consumer(dut, machine, route, pair, random) for route in routes for pair in range(pairs)
+        ]
+        self._dones = [(route, getattr(dut, f"{route.name.lower()}_done")) for route in routes]
+        self.registers = [register_access(dut, f"registers__{pair}") for pair in range(pairs)]
+        self.injectors = [
+            Injector(self.registers[pair], dut, machine.lanes, run.injections, random)
+            for pair in range(pairs)
+        ]
+        self.coverage = goals() if run.coverage else None
+        self.covers = []
+        if self.coverage is not None:
+            self.covers = [
+                StackCoverage(dut, machine, topology, pair, self.coverage) for pair in range(pairs)
+            ]
+        self.clocks = 0
+
+    def _next_read(self) -> ReadRequest | None:
+        return self._extra.pop() if self._extra else self.traffic.read()
+
+    async def set_up(self) -> None:
+        """Clock, reset and registers, which are set over the port."""
+        run = self._run
+        self._dut.window.value = self.window
+        own = round(self._built.link_beats_per_clock * 2**16)
+        self._dut.link_rate.value = run.registers.get("link_rate", own)
+        await start_clock(self._dut, hz=self._machine.clock_hz)
+        for port in self.registers:
+            await port.write(**run.registers)
+            for name, value in run.registers.items():
+                assert await port.read(name) == value, f"register {name} did not keep {value}"
+
+    async def play(self) -> None:
+        """Until all that was asked for has ended and nothing more comes."""
+        for injector in self.injectors:
+            cocotb.start_soon(injector.run())
+        quiet, moved_at = 0, 0
+        while quiet < QUIET_CLOCKS:
+            await RisingEdge(self._dut.clk)
+            if self.clock():
+                moved_at = self.clocks
+            quiet = quiet + 1 if self._idle() else 0
+            assert self.clocks - moved_at < STUCK_CLOCKS, self._stuck(moved_at)
+        for injector in self.injectors:
+            injector.stop()
+            while not injector.stopped:
+                await RisingEdge(self._dut.clk)
+                self.clock()
+
+    def clock(self) -> bool:
+        """Look at all ports in this clock; tells whether anything moved."""
+        self.clocks += 1
+        scoreboard = self.scoreboard
+        before = len(scoreboard.beats), len(scoreboard.completions)
         scoreboard.begin_clock()
-        requester.clock(scoreboard)
-        for consumer in consumers:
+        taken_up = [watch.clock(scoreboard) for watch in self.watches]
+        self.requester.clock(scoreboard)
+        for writer in self.writers:
+            writer.clock(scoreboard)
+        for consumer in self.consumers:
             consumer.clock(scoreboard)
-        for route, done in dones:
+        for route, done in self._dones:
             word = int(done.value)
             if word & 1:
                 scoreboard.done(route, word >> 1 & 0xFFF, bool(word >> 13))
-        for pair, stack in enumerate(stacks):
+        moved = before != (len(scoreboard.beats), len(scoreboard.completions))
+        for pair, stack in enumerate(self.stacks):
             stack.clock()
             scoreboard.sensed(pair, stack.model.senses)
-        if len(scoreboard.beats) > before:
-            moved_at = clocks
-        idle = requester.exhausted and not scoreboard.tags
-        quiet = quiet + 1 if idle else 0
-        assert clocks - moved_at < STUCK_CLOCKS, f"no beat since clock {moved_at}"
+            moved |= any(c.command is not Command.STATUS for c in stack.commands)
+        if self.coverage is not None:
+            self._cover(self.coverage, taken_up)
+        for judge in scoreboard.writes.stacks:
+            for ended, _ in judge.results:
+                self.traffic.ended(ended.request, (page for page, _ in ended.reported))
+                moved = True
+            judge.results.clear()
+        return moved
 
-    scoreboard.finish([stack.model.read_out for stack in stacks])
-    assert all(stack.model.idle for stack in stacks), "pages are left in registers of the NAND"
-    report = {
-        "clocks": clocks,
-        "beats": scoreboard.beats,
-        "completions": scoreboard.completions,
-    }
-    Path("report.json").write_text(json.dumps(report))
+    def _cover(self, coverage: Coverage, taken_up: list[list[Read]]) -> None:
+        for pair, (reads, judge) in enumerate(
+            zip(taken_up, self.scoreboard.writes.stacks, strict=True)
+        ):
+            self.covers[pair].clock(self.stacks[pair])
+            for read in reads:
+                cover_small_read(coverage, read)
+                cover_meeting(coverage, read, judge, self.clocks)
+            for ended, status in judge.results:
+                cover_end(coverage, ended, status)
+        for consumer in self.consumers:
+            coverage.points["consumer"].hit(consumer.mood)
 
+    def _idle(self) -> bool:
+        return (
+            self.traffic.exhausted
+            and not self._extra
+            and self.requester.idle
+            and all(writer.idle for writer in self.writers)
+            and not self.scoreboard.tags
+            and not self.scoreboard.writes.outstanding
+            and all(stack.model.idle for stack in self.stacks)
+        )
 
-def random_reads(
-    machine: Machine, routes: tuple[Route, ...], count: int, random: Random
-) -> Iterator[tuple[int, int, Choice]]:
-    """First page, pages and choice of ``count`` reads: anywhere, at the end, or in one place."""
-    g = machine.geometry
-    choices: list[Any] = [*(Choice(int(route)) for route in routes), Choice.LEAST_LOADED]
-    crowded = random.randrange(g.wave_pages)
-    for _ in range(count):
-        pages = random.randrange(1, random.choice((2, 20, 101, 101)))
-        last = g.stack_pages - pages
-        first = random.choice((random.randrange(last + 1), random.randrange(last + 1), last))
-        if random.random() < 0.25:
-            # Pages of one subarray, whose registers and slots they must share.
-            pages = random.randrange(1, 4)
-            first = random.randrange(g.rows - 1) * g.wave_pages + crowded
-        yield first, pages, random.choice(choices)
+    def _stuck(self, since: int) -> str:
+        board = self.scoreboard
+        return (
+            f"nothing moved since clock {since}: reads {board.outstanding[:4]}, "
+            f"writes {board.writes.outstanding[:4]}"
+        )
 
+    async def check(self) -> None:
+        """Nothing may be left, in memory and registers must be what the judges say."""
+        board = self.scoreboard
+        board.finish([stack.model.read_out for stack in self.stacks])
+        assert all(stack.model.idle for stack in self.stacks), "the NAND is still at work"
+        for pair, stack in enumerate(self.stacks):
+            check_memory(board.contents[pair], stack.model)
+            if self.coverage is not None:
+                await check_blocking(self.registers[pair], self.covers[pair])
+            await check_counters(
+                self.registers[pair], board, pair, stack, self.injectors[pair], self._random
+            )
+        await self._refused_reads()
+        if self.coverage is not None:
+            cover_final(self.coverage, self._run.registers, board.writes.stacks)
+            self.coverage.save(Path("coverage.json"))
 
-def _machine(plan: dict) -> Machine:
-    settings = dict(plan["settings"])
-    if "sensing" in settings:
-        settings["sensing"] = Sensing(settings["sensing"])
-    return preset(plan["preset"]).with_registers(**settings)
+    async def _refused_reads(self) -> None:
+        """Reads that base dies refuse are answered; at the GPU their slots stay taken, so last."""
+        machine, dut = self._machine, self._dut
+        units = machine.geometry.page_bytes // 64
+        for route in self._routes:
+            bad = ReadRequest(
+                first=self._random.randrange(machine.geometry.stack_pages),
+                choice=Choice(int(route)),
+                offset=units - 1,
+                units=2,
+            )
+            board = self.scoreboard
+            before = [stack.refused_reads.copy() for stack in board.writes.stacks]
+            self._extra.append(bad)
+            while self._extra or not self.requester.idle:
+                await RisingEdge(dut.clk)
+                self._clock_of_refusal()
+            for _ in range(QUIET_CLOCKS):
+                await RisingEdge(dut.clk)
+                self._clock_of_refusal()
+            for stack, old in zip(board.writes.stacks, before, strict=True):
+                news = stack.refused_reads - old
+                assert news == {Status.BAD_ADDRESS: 1}, f"{route.name}: refused read gave {news}"
+
+    def _clock_of_refusal(self) -> None:
+        self.scoreboard.begin_clock()
+        self.requester.clock(self.scoreboard)
+        for writer in self.writers:
+            writer.clock(self.scoreboard)
+
+    def report(self) -> dict[str, Any]:
+        board = self.scoreboard
+        return {
+            "clocks": self.clocks,
+            "beats": board.beats,
+            "completions": board.completions,
+            "writes": [dict(stack.counts) for stack in board.writes.stacks],
+            "commands": [dict(stack.counts) for stack in self.stacks],
+            "poisoned": board.poisoned,
+        }

@@ -1,4 +1,4 @@
-"""Plays a plan of reads against :class:`tb.read_system.ReadSystem` and reports counters.
+"""Plays a plan of reads against :class:`tb.memory_system.MemorySystem` and reports counters.
 
 Counting, checking and stamping are done in RTL; Python wakes per request, wave and completion.
 """
@@ -14,16 +14,21 @@ from cocotb.triggers import (
     ReadOnly,
     RisingEdge,
     SimTimeoutError,
+    Timer,
     ValueChange,
     with_timeout,
 )
 
 from hw.gpu.router import Choice, read_layout
-from hw.params import preset
-from tb.read_system import ReadSystem
+from hw.presets import preset
+from hw.ucie.write_sender import write_request_layout
+from tb.memory_system import MemorySystem
 from tb.simulator.clock import start_clock
+from tb.vip.register_port import register_access
+from tb.vip.stamps import TAGS
 
-COUNTERS = (*ReadSystem.STAMPS, *ReadSystem.COUNTERS)
+COUNTERS = (*MemorySystem.STAMPS, *MemorySystem.FILL_STAMPS, *MemorySystem.COUNTERS)
+SAMPLED = ("clock", "beats_direct", "beats_relay", "senses")
 
 
 @cocotb.test()
@@ -31,22 +36,36 @@ async def read(dut) -> None:
     plan = json.loads(os.environ["PAGEWAVE_PLAN"])
     for name, value in plan["registers"].items():
         getattr(dut, f"registers__{name}").value = value
+    ports = [register_access(dut, f"port__{pair}") for pair in range(plan["pairs"])]
     dut.window.value = plan["window"]
     dut.stall_direct.value, dut.stall_relay.value = plan["stall"]
     dut.corrupt.value = plan["corrupt"]
     dut.read__valid.value = 0
     dut.read__payload.value = 0
+    for name, value in plan["faults"].items():
+        getattr(dut, name).value = value
+    for name in plan["writes"]:
+        getattr(dut, f"{name}__valid").value = 0
+        getattr(dut, f"{name}__payload").value = 0
+    dut.query.value = 0
 
     begun = time.perf_counter()
     await start_clock(dut, hz=plan["clock_hz"])
+    for port in ports:
+        await port.write(**plan["registers"], **plan["controls"], **plan["inject"])
+        if plan["inject"]:
+            await port.pulse("inject_arm")
     await ClockCycles(dut.clk, plan["idle_cycles"])
 
     wave_ends: list[int] = []
+    fill_wave_ends: list[int] = []
     cocotb.start_soon(follow(dut.waves, dut.wave_end, wave_ends))
+    cocotb.start_soon(follow(dut.fill_waves, dut.fill_wave_end, fill_wave_ends))
+    samples: list[tuple[int, ...]] = []
+    if plan["sample_cycles"]:
+        cocotb.start_soon(sample(dut, plan["sample_cycles"] * 1e9 / plan["clock_hz"], samples))
     try:
-        await with_timeout(
-            read_all(dut, plan), plan["timeout_cycles"] * 1e9 / plan["clock_hz"], "ns"
-        )
+        await with_timeout(play(dut, plan), plan["timeout_cycles"] * 1e9 / plan["clock_hz"], "ns")
     except SimTimeoutError:
         counters = {name: int(getattr(dut, name).value) for name in COUNTERS}
         raise AssertionError(f"data stopped coming: {counters}") from None
@@ -54,22 +73,68 @@ async def read(dut) -> None:
 
     report = {
         **{name: int(getattr(dut, name).value) for name in COUNTERS},
+        "registers": [
+            {name: await port.read(name) for name in plan["read_back"]} for port in ports
+        ],
         "wave_ends": wave_ends,
+        "fill_wave_ends": fill_wave_ends,
+        "samples": samples,
+        "requests": await stamps(dut, plan),
         "wall_s": time.perf_counter() - begun,
     }
     Path("report.json").write_text(json.dumps(report))
 
 
+async def play(dut, plan: dict) -> None:
+    """Reads and writes beside each other; writes may have to end first."""
+    writers = [cocotb.start_soon(write_all(dut, plan, name)) for name in plan["writes"]]
+    if plan["writes_first"]:
+        await written(dut, plan, writers)
+    await read_all(dut, plan)
+    await written(dut, plan, writers)
+
+
+async def write_all(dut, plan: dict, name: str) -> None:
+    """Send every request of one write port as soon as it is accepted."""
+    layout = write_request_layout(preset(plan["preset"]))
+    valid, ready = getattr(dut, f"{name}__valid"), getattr(dut, f"{name}__ready")
+    for sent, (fields, barrier) in enumerate(plan["writes"][name]):
+        while barrier and int(dut.written.value) < sent * plan["pairs"]:
+            valid.value = 0
+            await ValueChange(dut.written)
+        getattr(dut, f"{name}__payload").value = layout.const(fields).as_bits()
+        valid.value = 1
+        await RisingEdge(dut.clk)
+        while not ready.value:
+            await RisingEdge(ready)
+            await RisingEdge(dut.clk)
+    valid.value = 0
+
+
+async def written(dut, plan: dict, writers: list) -> None:
+    """Wait until every write of every stack has been answered."""
+    for writer in writers:
+        await writer
+    count = plan["pairs"] * sum(map(len, plan["writes"].values()))
+    while int(dut.written.value) < count:
+        await ValueChange(dut.written)
+
+
 async def read_all(dut, plan: dict) -> None:
     """Send every request as soon as it is accepted, then wait for the last completion."""
     layout = read_layout(preset(plan["preset"]))
-    for tag, (first, pages, choice) in enumerate(plan["requests"]):
+    pieces = plan["pieces"] or [(0, 0)] * len(plan["requests"])
+    for tag, ((first, pages, choice), (offset, units)) in enumerate(
+        zip(plan["requests"], pieces, strict=True)
+    ):
         payload = layout.const(
             {
                 "first": first,
                 "pages": pages,
                 "tag": tag % 4096,
                 "choice": Choice(choice),
+                "offset": offset,
+                "units": units,
             }
         )
         dut.read__payload.value = payload.as_bits()
@@ -89,3 +154,40 @@ async def follow(event, stamp, into: list[int]) -> None:
         await ValueChange(event)
         await ReadOnly()  # both change at the same edge, in either order
         into.append(int(stamp.value))
+
+
+async def sample(dut, period_ns: float, into: list[tuple[int, ...]]) -> None:
+    """Append what :data:`SAMPLED` counters say, every period."""
+    while True:
+        await Timer(period_ns, "ns")
+        into.append(tuple(int(getattr(dut, name).value) for name in SAMPLED))
+
+
+async def stamps(dut, plan: dict) -> list[dict[str, int]]:
+    """Stamps of every request, none if tags were used twice.
+
+    The first beat is the first of any pair, the last that of all; the path not taken says zero.
+    """
+    if len(plan["requests"]) > TAGS:
+        return []
+
+    def ports(name: str, count: int) -> list:
+        return [getattr(dut, f"{name}__{k}") for k in range(count)]
+
+    firsts, lasts = ports("tag_first", plan["sources"]), ports("tag_last", plan["sources"])
+    dones = ports("tag_done", plan["paths"])
+    found = []
+    for tag in range(len(plan["requests"])):
+        dut.query.value = tag
+        await ClockCycles(dut.clk, 2)
+        await ReadOnly()
+        found.append(
+            {
+                "accepted": int(dut.tag_accepted.value),
+                "first_beat": min(filter(None, (int(port.value) for port in firsts))),
+                "last_beat": max(int(port.value) for port in lasts),
+                "done": max(int(port.value) for port in dones),
+            }
+        )
+        await RisingEdge(dut.clk)
+    return found

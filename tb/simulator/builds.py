@@ -49,6 +49,8 @@ _HARMLESS = ("WIDTHEXPAND", "WIDTHTRUNC")
 _MAIN = config.share_dir / "lib" / "verilator" / "verilator.cpp"
 
 _DECLARATION = re.compile(r"\s*(?:input|output|inout|wire|reg)\s+(?:\[(\d+):0\]\s+)?(\S+)")
+_MODULE = re.compile(r"module \\?(\S+?) ?\(")
+_INSTANCE = re.compile(r"  \\?(\S+) +\\?(\S+) +\($")
 
 _ICARUS_WAVES = f"""\
 `timescale {_TIMESCALE}
@@ -173,9 +175,32 @@ def _control(design: Design, verilog: Verilog) -> Iterator[str]:
         # Verilator knows names with two underscores under an escape of its own.
         name = port.replace("__", "___05F")
         yield f'public_flat_rw -module "{TOP}" -var "{name}"'
+    yield from _public(design, verilog)
     yield from _tracing_off(verilog.file)
     for source in design.sources:
         yield f'tracing_off -file "*/{source.name}"'
+
+
+def _public(design: Design, verilog: Verilog) -> Iterator[str]:
+    """Rules that keep the probes of a design; instances of a module share theirs."""
+    modules: dict[str, dict[str, str]] = {}
+    inside: dict[str, str] = {}
+    for line in verilog.file.read_text().splitlines() if design.probes else ():
+        if found := _MODULE.match(line):
+            inside = modules.setdefault(found.group(1), {})
+        elif found := _INSTANCE.match(line):
+            inside[found.group(2)] = found.group(1)
+    rules = set()
+    for probe in design.probes:
+        *scopes, name = probe.split(".")
+        module = TOP
+        for scope in scopes:
+            module = modules[module][scope]
+        # Verilator knows names with dots under an escape of its own.
+        pattern = module.replace(".", "*")
+        variable = name.replace("__", "___05F")
+        rules.add(f'public_flat_rd -module "{pattern}" -var "{variable}"')
+    yield from sorted(rules)
 
 
 def _tracing_off(file: Path) -> Iterator[str]:

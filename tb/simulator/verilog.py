@@ -6,6 +6,7 @@ sources and the tools.
 """
 
 import ast
+import copy
 import importlib.metadata
 import inspect
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
+from hw.shared import ModuleCollector
 from tb.simulator.cache import digest, populate
 from tb.simulator.tools import CACHE, REPOSITORY, ToolError, call
 
@@ -59,12 +61,15 @@ class Design:
         params: Keyword arguments of its constructor: machines, dataclasses, enums, JSON values.
         platform: Passed to Amaranth's conversion, so that wrappers can place macro instances.
         sources: Verilog beside the generated one, such as models of SRAM macros.
+        probes: Signals below the top that benches read, each its path of instances and its name,
+            parted by dots; Verilator would optimise them away.
     """
 
     component: type[wiring.Component]
     params: Mapping[str, object] = field(default_factory=dict)
     platform: object = None
     sources: tuple[Path, ...] = ()
+    probes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -93,7 +98,10 @@ def export(design: Design, *, cache: Path = CACHE) -> Verilog:
 
 
 def imports(start: Path) -> set[Path]:
-    """Source files of this repository that ``start`` imports, itself and imports of imports too."""
+    """Source files of this repository that ``start`` imports, itself and imports of imports too.
+
+    Register maps beside an imported file belong to it.
+    """
     found: set[Path] = set()
     waiting = [start]
     while waiting:
@@ -101,6 +109,9 @@ def imports(start: Path) -> set[Path]:
         if file in found:
             continue
         found.add(file)
+        if file.suffix == ".rdl":
+            continue
+        waiting.extend(file.parent.glob("*.rdl"))
         for node in ast.walk(ast.parse(file.read_bytes())):
             match node:
                 case ast.Import():
@@ -117,9 +128,12 @@ def _convert(design: Design, directory: Path) -> None:
     for file in imports(Path(inspect.getfile(design.component))):
         if file.stat().st_mtime > _STARTED:
             raise ToolError(f"{file} was edited while this process ran: start it again")
+    platform = copy.deepcopy(design.platform)  # it may collect modules
     text = rtlil.convert(
-        design.component(**design.params), name=TOP, platform=design.platform, emit_src=False
+        design.component(**design.params), name=TOP, platform=platform, emit_src=False
     )
+    if isinstance(platform, ModuleCollector):
+        text += "".join(platform.modules.values())
     module = text[text.index(f"module \\{TOP}\n") :]
     ports = _PORT.findall(module[: module.index("\nend\n")])
     for width, name in ports:

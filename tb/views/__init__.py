@@ -15,8 +15,8 @@ _ZOOM = -9.0  # a thousand pixels show about a thousand clocks of 500 ps
 def write_views(vcd: Path) -> list[Path]:
     """Write a GTKWave save file and a Surfer command file beside ``vcd``.
 
-    ``vcd`` shows :class:`tb.read_system.ReadSystem` or :class:`hw.package.Package` in any topology;
-    only its header is read. Open them with ``gtkwave NAME.gtkw`` and with
+    ``vcd`` shows :class:`tb.memory_system.MemorySystem` or :class:`hw.package.Package` in any
+    topology; only its header is read. Open them with ``gtkwave NAME.gtkw`` and with
     ``surfer NAME.vcd --command-file NAME.sucl``.
 
     Raises:

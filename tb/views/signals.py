@@ -26,7 +26,7 @@ def groups(names: Names) -> Groups:
         raise InputError("the waveform shows no path: there is no scope hbf0.drain_*")
     found = {
         "Requests": [
-            *_under("top", "clk", "rst", "read__valid", "read__ready", "read__payload"),
+            *_under("top", "clk", "rst", "read__valid", "read__ready"),
             *_under(f"{gpu}.router", "send", "accepted"),
             *(f"{gpu}.router.outstanding{list(_PATHS).index(path)}" for path in paths),
         ],
@@ -36,7 +36,8 @@ def groups(names: Names) -> Groups:
             *_under(f"{hbf}.gate", "open", "region"),
             *(f"{hbf}.die{d}.region_busy" for d in _DIES),
         ],
-        "TSV fill": _fill(f"{hbf}.fill"),
+        "Writes": _writes(hbf),
+        "TSV transfer": _transfer(f"{hbf}.tsv"),
         "Credits": _credits(package, paths),
         **{f"{path.capitalize()} path": _path(package, path) for path in paths},
         "GPU side": [
@@ -73,17 +74,28 @@ def _under(scope: str, *names: str) -> list[str]:
 def _scheduler(die: str) -> list[str]:
     # The scoreboards, one bit a subarray, are too wide for the waves of a full-size run.
     return [
-        *_under(die, "pending", "go", "senses.w_en", "latched.w_en", "sensing"),
+        *_under(die, "pending", "reads.issue", "reads.blocked_on", "reads.held"),
+        *_under(die, "senses.w_en", "latched.w_en", "sensing"),
         *_under(die, "command__valid", "command__command", "command__subarray", "command__row"),
         *_under(die, "transfer__valid", "transfer__ready", "transferred"),
     ]
 
 
-def _fill(fill: str) -> list[str]:
+def _writes(hbf: str) -> list[str]:
+    steps = ("op__valid", "reserve", "grant__valid", "free", "event__valid")
     return [
-        *(f"{fill}.lane{d}.{name}" for d in _DIES for name in ("moved", "valid", "beat", "take")),
-        *(f"{fill}.readout__{group}__valid" for group in range(4)),
-        *(f"{fill}.filled__{d}" for d in _DIES),
+        *_under(f"{hbf}.tracker", "o__valid", "o__ready", "retired"),
+        *_under(f"{hbf}.epochs", "ordered", "epoch"),
+        *(f"{hbf}.die{d}.writes.{name}" for d in _DIES for name in steps),
+    ]
+
+
+def _transfer(tsv: str) -> list[str]:
+    return [
+        *(f"{tsv}.lane{d}.{name}" for d in _DIES for name in ("moved", "valid", "beat", "take")),
+        *(f"{tsv}.readout__{group}__valid" for group in range(4)),
+        *(f"{tsv}.filled__{d}" for d in _DIES),
+        f"{tsv}.sent",
     ]
 
 

@@ -4,98 +4,33 @@ An agent caches its handles and acts when its ``clock`` is called, in every cloc
 rising edge: what it reads is what the edge saw, what it writes is there at the next one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from hw.gpu.router import Choice, read_layout
-from hw.hbf.layouts import Command
+from amaranth.lib import data
+
+from hw.gpu.router import read_layout
 from hw.params import Machine
-from hw.sram.regions import GROUPS
 from hw.ucie.transaction import Route
-from tb.vip.content import WORD, beat_lanes
-from tb.vip.nand_model import BEATS, NandModel
+from hw.ucie.write_sender import done_layout, fetch_layout, write_request_layout
+from tb.vip.content import WORD
+from tb.vip.requests import ReadRequest, WriteRequest
 from tb.vip.scoreboard import Scoreboard
 
-FAULTS = ("flip", "drop", "swap")
 LONGEST = {"runs": 400, "hesitates": 200, "stands": 300}  # clocks of a consumer's moods
+PAUSES = (0, 0, 0, 1, 7, 40)  # clocks between two requests
 
 
-class Fault:
-    """What one page of the NAND suffers, the one first read out once ``begins`` clocks are over.
-
-    ``flip`` inverts one bit of one beat, ``drop`` leaves the page unanswered, ``swap`` answers with
-    the page beside it; ``None`` lets all pages pass.
-    """
-
-    def __init__(self, kind: str | None, begins: int) -> None:
-        if kind is not None and kind not in FAULTS:
-            raise ValueError(f"fault {kind!r} is unknown: choose {', '.join(FAULTS)}")
-        self._kind, self._begins, self._page = kind, begins, -1
-
-    def answer(self, clock: int, stack: int, number: int, lanes: int) -> list[int] | None:
-        """Lanes of a beat, or ``None`` for no answer."""
-        page, beat = divmod(number, BEATS)
-        if self._page < 0 and clock >= self._begins:
-            self._page = page
-        if self._kind is None or page != self._page:
-            return beat_lanes(stack, number, lanes)
-        match self._kind:
-            case "drop":
-                return None
-            case "swap":
-                return beat_lanes(stack, number ^ BEATS, lanes)
-        content = beat_lanes(stack, number, lanes)
-        content[-1] ^= 1 << 63 if beat == BEATS - 1 else 0
-        return content
+def handles(dut: Any, prefix: str, names: Sequence[str] | Sequence[int]) -> list[Any]:
+    """Handles of the members of a port."""
+    return [getattr(dut, f"{prefix}__{name}") for name in names]
 
 
-class Stack:
-    """The NAND of one pair: takes commands and answers read-outs one clock later."""
-
-    def __init__(self, dut: Any, machine: Machine, pair: int, fault: Fault) -> None:
-        self.model = NandModel(machine)
-        self._pair, self._lanes, self._fault, self._clock = pair, machine.lanes, fault, 0
-        self._commands = [
-            _handles(dut, f"command__{pair}__{d}", ("valid", "command", "subarray", "row"))
-            for d in range(machine.geometry.dies)
-        ]
-        self._readouts = [
-            _handles(dut, f"readout__{pair}__{g}", ("valid", "die", "subarray", "beat"))
-            for g in range(GROUPS)
-        ]
-        lanes = range(machine.lanes)
-        self._answers = [
-            _handles(dut, f"readout__{pair}__{g}__lanes", lanes) for g in range(GROUPS)
-        ]
-        self._answered = [True] * GROUPS
-        for g in range(GROUPS):
-            self._drive(g, None)
-
-    def clock(self) -> None:
-        self._clock += 1
-        self.model.step()
-        for g, (valid, *rest) in enumerate(self._readouts):
-            lanes = None
-            if int(valid.value):
-                die, subarray, beat = (int(handle.value) for handle in rest)
-                number = self.model.readout(die, subarray, beat)
-                lanes = self._fault.answer(self._clock, self._pair, number, self._lanes)
-            self._drive(g, lanes)
-        for die, (valid, *rest) in enumerate(self._commands):
-            if int(valid.value):
-                command, subarray, row = (int(handle.value) for handle in rest)
-                self.model.command(die, Command(command), subarray, row)
-
-    def _drive(self, group: int, lanes: list[int] | None) -> None:
-        """Lanes hold an answer for one clock; after it they must not be looked at."""
-        if lanes is None and self._answered[group]:
-            lanes = [WORD ^ (group << 8 | k) for k in range(self._lanes)]
-            self._answered[group] = False
-        elif lanes is not None:
-            self._answered[group] = True
-        for handle, lane in zip(self._answers[group], lanes or (), strict=False):
-            handle.value = lane
+def unpacker(layout: data.StructLayout) -> Callable[[int], dict[str, int]]:
+    """From the bits of a struct to its fields."""
+    fields = [(name, field.offset, (1 << field.width) - 1) for name, field in layout]
+    return lambda bits: {name: bits >> offset & mask for name, offset, mask in fields}
 
 
 class Consumer:
@@ -104,9 +39,9 @@ class Consumer:
     def __init__(self, dut: Any, machine: Machine, route: Route, pair: int, random: Random) -> None:
         name = f"{route.name.lower()}_o__{pair}"
         self._route, self._pair, self._random = route, pair, random
-        self._valid, self._ready, self._header = _handles(dut, name, ("valid", "ready", "header"))
-        self._lanes = _handles(dut, f"{name}__lanes", range(machine.lanes))
-        self._mode, self._left = "runs", 0
+        self._valid, self._ready, self._header = handles(dut, name, ("valid", "ready", "header"))
+        self._lanes = handles(dut, f"{name}__lanes", range(machine.lanes))
+        self.mood, self._left = "runs", 0
         self._takes = False
         self._ready.value = 0
 
@@ -115,53 +50,162 @@ class Consumer:
             lanes = [int(lane.value) for lane in self._lanes]
             scoreboard.beat(self._route, self._pair, int(self._header.value), lanes)
         if self._left == 0:
-            self._mode = self._random.choice(list(LONGEST))
-            self._left = self._random.randrange(1, LONGEST[self._mode])
+            self.mood = self._random.choice(list(LONGEST))
+            self._left = self._random.randrange(1, LONGEST[self.mood])
         self._left -= 1
-        takes = self._mode == "runs" or (self._mode == "hesitates" and self._random.random() < 0.5)
+        takes = self.mood == "runs" or (self.mood == "hesitates" and self._random.random() < 0.5)
         if takes != self._takes:
             self._takes = takes
             self._ready.value = int(takes)
 
 
 class Requester:
-    """Offers reads one after the other, with random pauses, each until it is accepted."""
+    """Offers reads one after the other, with random pauses, each until it is accepted.
+
+    ``following`` gives the next read, or ``None`` while there is none.
+    """
 
     def __init__(
-        self, dut: Any, machine: Machine, reads: Iterator[tuple[int, int, Choice]], random: Random
+        self,
+        dut: Any,
+        machine: Machine,
+        following: Callable[[], ReadRequest | None],
+        random: Random,
     ) -> None:
-        self._valid, self._ready, self._payload = _handles(
+        self._valid, self._ready, self._payload = handles(
             dut, "read", ("valid", "ready", "payload")
         )
         self._layout = read_layout(machine)
-        self._reads, self._random, self._pause = reads, random, 0
-        self._offer: tuple[int, int, int, Choice] | None = None
-        self.exhausted = False
+        self._following, self._random, self._pause = following, random, 0
+        self._offer: tuple[int, ReadRequest] | None = None
         self._valid.value = 0
         self._payload.value = 0
+
+    @property
+    def idle(self) -> bool:
+        return self._offer is None
 
     def clock(self, scoreboard: Scoreboard) -> None:
         if self._offer is not None:
             if not int(self._ready.value):
                 return
-            scoreboard.accepted(*self._offer)
+            tag, read = self._offer
+            scoreboard.accepted(read, tag)
             self._offer = None
             self._valid.value = 0
-            self._pause = self._random.choice((0, 0, 0, 1, 7, 100))
+            self._pause = self._random.choice(PAUSES)
         if self._pause:
             self._pause -= 1
             return
-        following = next(self._reads, None)
-        self.exhausted = following is None
+        following = self._following()
         if following is None:
             return
-        first, pages, choice = following
-        tag = self._random.choice([t for t in range(4096) if t not in scoreboard.tags])
-        self._offer = first, pages, tag, choice
-        fields = {"first": first, "pages": pages, "tag": tag, "choice": choice}
+        self._offer = tag, read = _free_tag(self._random, scoreboard.tags), following
+        fields = {
+            "first": read.first,
+            "pages": read.pages,
+            "tag": tag,
+            "choice": read.choice,
+            "offset": read.offset,
+            "units": read.units,
+        }
         self._payload.value = self._layout.const(fields).as_bits()
         self._valid.value = 1
 
 
-def _handles(dut: Any, prefix: str, names: Sequence[str] | Sequence[int]) -> list[Any]:
-    return [getattr(dut, f"{prefix}__{name}") for name in names]
+class Writer:
+    """One write port: offers requests, answers fetches, hears how transactions end.
+
+    An answer holds for one clock; before and after it the lanes are not to be looked at.
+    """
+
+    def __init__(
+        self,
+        dut: Any,
+        machine: Machine,
+        port: str,
+        pairs: int,
+        following: Callable[[], WriteRequest | None],
+        random: Random,
+    ) -> None:
+        self.port, self._following, self._random, self._pause = port, following, random, 0
+        self._valid, self._ready, self._payload = handles(dut, port, ("valid", "ready", "payload"))
+        self._layout = write_request_layout(machine)
+        self._fetches = [getattr(dut, f"{port}_fetch__{pair}") for pair in range(pairs)]
+        self._lanes = [
+            handles(dut, f"{port}_lanes__{pair}", range(machine.lanes)) for pair in range(pairs)
+        ]
+        self._dones = [getattr(dut, f"{port}_done__{pair}") for pair in range(pairs)]
+        self._fetch_fields = unpacker(fetch_layout())
+        self._done_fields = unpacker(done_layout())
+        self._offer: tuple[int, WriteRequest] | None = None
+        self._nothing = [WORD ^ k for k in range(machine.lanes)]
+        self._answered = [True] * pairs
+        for pair in range(pairs):
+            self._drive(pair, None)
+        self._valid.value = 0
+        self._payload.value = 0
+
+    @property
+    def idle(self) -> bool:
+        return self._offer is None
+
+    def clock(self, scoreboard: Scoreboard) -> None:
+        for pair, handle in enumerate(self._fetches):
+            bits, lanes = int(handle.value), None
+            if bits & 1:
+                fetch = self._fetch_fields(bits)
+                lanes = scoreboard.writes.fetched(
+                    self.port, pair, fetch["tag"], fetch["page"], fetch["beat"]
+                )
+            self._drive(pair, lanes)
+        for pair, handle in enumerate(self._dones):
+            bits = int(handle.value)
+            if bits & 1:
+                done = self._done_fields(bits)
+                del done["valid"]
+                scoreboard.writes.done(self.port, pair, **done)
+        self._request(scoreboard)
+
+    def _request(self, scoreboard: Scoreboard) -> None:
+        if self._offer is not None:
+            if not int(self._ready.value):
+                return
+            scoreboard.writes.accepted(self.port, *self._offer)
+            self._offer = None
+            self._valid.value = 0
+            self._pause = self._random.choice(PAUSES)
+        if self._pause:
+            self._pause -= 1
+            return
+        write = self._following()
+        if write is None:
+            return
+        tag = _free_tag(self._random, scoreboard.writes.tags(self.port))
+        self._offer = tag, write
+        fields = {
+            "first": write.first,
+            "pages": write.pages,
+            "tag": tag,
+            "operation": write.operation,
+            "owner": write.owner,
+            "relocated": int(write.relocated),
+        }
+        self._payload.value = self._layout.const(fields).as_bits()
+        self._valid.value = 1
+
+    def _drive(self, pair: int, lanes: list[int] | None) -> None:
+        if lanes is None:
+            if not self._answered[pair]:
+                return
+            lanes, self._answered[pair] = self._nothing, False
+        else:
+            self._answered[pair] = True
+        for handle, lane in zip(self._lanes[pair], lanes, strict=True):
+            handle.value = lane
+
+
+def _free_tag(random: Random, used: set[int]) -> int:
+    while (tag := random.randrange(4096)) in used:
+        pass
+    return tag

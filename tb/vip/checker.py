@@ -6,16 +6,25 @@ from amaranth.lib.wiring import In, Out
 
 from hw.params import Machine
 from hw.ucie.transaction import ADDRESS_UNIT_BYTES, BeatStream
-from tb.vip.content import BeatContent
+from tb.vip.content import VERSION_BITS, BeatContent
 
 
 class BeatChecker(wiring.Component):
-    """Takes the beats of one path of one stack and compares them with the NAND's content.
+    """Takes the beats of one path of one stack and compares them with the content of their address.
 
     Contract: ``ready`` is low in ``stall`` of 256 clocks on average, from a 32-bit xorshift
     generator started from ``seed``. One clock after a beat, ``beats`` has counted it, ``errors``
-    counts it if any byte or its poison mark is wrong, and ``address_sum`` has its beat number
-    added, modulo 2**64: with the count it tells whether the beats asked for are those that came.
+    counts it if any byte or its poison mark is wrong, and the sums have it added, modulo 2**64.
+
+    Any version of a beat is right by itself, so that neither a whole page nor one version need
+    come; the sums tell, with the count, whether what came is what was asked for and as new as it
+    should be.
+
+    Members
+    -------
+    address_sum : Out(64): of beat numbers
+    version_sum : Out(64): of versions
+    versioned_sum : Out(64): of beat numbers times version
     """
 
     def __init__(self, machine: Machine, *, stack: int, seed: int) -> None:
@@ -28,6 +37,8 @@ class BeatChecker(wiring.Component):
                 "beats": Out(40),
                 "errors": Out(32),
                 "address_sum": Out(64),
+                "version_sum": Out(64),
+                "versioned_sum": Out(64),
             }
         )
 
@@ -43,12 +54,14 @@ class BeatChecker(wiring.Component):
 
         m.submodules.content = content = BeatContent(stack=self._stack, lanes=lanes)
         number = self.i.header.address >> (beat_units.bit_length() - 1)
+        version = self.i.lanes[0][:VERSION_BITS]
         wrong = [self.i.lanes[k] != content.lanes[k] for k in range(lanes)]
         bad = Signal()
         m.d.comb += [
             self.i.ready.eq(random[:8] >= self.stall),
             self.taken.eq(self.i.valid & self.i.ready),
             content.beat.eq(number),
+            content.version.eq(version),
             bad.eq(Cat(wrong).any() | self.i.header.poison),
         ]
         with m.If(self.taken):
@@ -56,5 +69,7 @@ class BeatChecker(wiring.Component):
                 self.beats.eq(self.beats + 1),
                 self.errors.eq(self.errors + bad),
                 self.address_sum.eq(self.address_sum + number),
+                self.version_sum.eq(self.version_sum + version),
+                self.versioned_sum.eq(self.versioned_sum + number * version),
             ]
         return m

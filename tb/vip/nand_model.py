@@ -1,69 +1,158 @@
-"""NAND core dies of one stack in plain Python: registers, command rules and TSV lanes.
+"""NAND core dies of one stack in plain Python: registers, arrays, command rules and TSV lanes.
 
-Written from the port contracts alone (:class:`hw.hbf.layouts.CommandPort`,
-:class:`hw.hbf.layouts.ReadoutPort`), as a second opinion on the RTL model in :mod:`tb.vip.nand`.
+Written from the port contracts of :mod:`hw.hbf.layouts` alone, as a second opinion on the RTL model
+in :mod:`tb.vip.nand`.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NoReturn
 
 from hw.hbf.layouts import Command
 from hw.params import Machine, Sensing
+from tb.vip.content import beat_lanes, blank_lanes, garbage_lanes
+from tb.vip.nand_rules import NandRule
 
 BEATS = 4  # of a page
-# A lane may be two finished beats ahead of the read-outs, one waiting and one behind it, and begins
+# A lane may be two finished beats ahead of the ports, one waiting and one behind it, and begins
 # with a partial one.
 LANE_BURST = 3
 
+Fails = Callable[[bool, int, int, int], bool]  # an erase?, die, subarray, row
+
 
 class NandRuleBroken(AssertionError):
-    """The base die did what a NAND die forbids."""
+    """The base die did what a NAND die forbids; ``rule`` names it."""
+
+    def __init__(self, rule: NandRule | None, text: str) -> None:
+        super().__init__(text)
+        self.rule = rule
+
+
+@dataclass(frozen=True)
+class _Page:
+    """What a register holds: lanes of the four beats, made when they are asked for."""
+
+    row: int
+    since: int  # clock of the command that put it there
+    beats: Callable[[int], list[int]]
+
+
+@dataclass
+class _Incoming:
+    """A cache register that LOAD opened."""
+
+    row: int
+    since: int
+    beats: list[list[int]] = field(default_factory=list)
+    whole_since: int | None = None
+
+
+@dataclass
+class _Work:
+    """A program or an erase."""
+
+    erase: bool
+    row: int
+    issued: int
+    ends: int  # unless it is suspended
+    stops: int | None = None  # clock from which on it is suspended, unless it ends by then
+    answered: bool = False  # a STATUS has found it ready
+
+    def suspended(self, clock: int) -> bool:
+        return self.stops is not None and self.stops < self.ends and clock >= self.stops
+
+    def runs(self, clock: int) -> bool:
+        return not self.suspended(clock) and clock < self.ends
+
+
+@dataclass
+class _Block:
+    erased: bool = False  # its blank pages are ones, not what was preloaded
+    spoilt: bool = False  # an erase failed
+    written: int = 0  # pages, from the first
 
 
 @dataclass
 class _Subarray:
-    sensed: tuple[int, int] | None = None  # row in the data register, clock of its SENSE
-    cached: int | None = None  # row in the cache register
-    beat: int = 0  # read out next
+    data: _Page | None = None
+    cache: _Page | _Incoming | None = None
+    last_beat: int | None = None  # read out of the cache register
+    work: _Work | None = None  # the last one
+    failed: bool = False
 
 
 @dataclass
 class NandModel:
     """One stack of core dies.
 
-    Contract: call :meth:`step` once a clock, then :meth:`readout` and :meth:`command` for what the
-    ports show in that clock, read-outs first, since the last read-out of a page makes room for a
-    LATCH in the same clock. Rules are those of :class:`tb.vip.nand.NandDie`; beyond them a die's
-    read-outs may not outrun its TSV lane, and with lockstep sensing no SENSE may come while a page
-    of an earlier wave is still sensed anywhere in the stack.
+    Contract: call :meth:`step` once a clock, then what the ports show in that clock:
+    :meth:`readout`, :meth:`command`, :meth:`writein`, in this order, since the last read-out of a
+    page makes room for a command in the same clock. Rules are those of
+    :class:`tb.vip.nand_rules.NandRule`; beyond them the beats of a die may not outrun its TSV lane,
+    and with lockstep sensing no SENSE may come while a page of an earlier wave is still sensed
+    anywhere in the stack.
 
     Attributes:
+        stack: Number of the stack, for what was never written.
+        fails: Whether a program or erase fails, asked as it begins.
         senses: Pages sensed so far.
-        read_out: How often each page was read out whole.
+        read_out: How often each page was read out, counted with its last beat.
+        written: What each page holds that was programmed and not erased; ``None`` is garbage.
     """
 
     machine: Machine
+    stack: int = 0
+    fails: Fails = lambda erase, die, subarray, row: False
     senses: int = 0
     read_out: Counter[int] = field(default_factory=Counter)
+    written: dict[int, list[list[int]] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         g = self.machine.geometry
         self._clock = 0
+        self._times = self.machine.nand_cycles
         self._lane_rate: Fraction = self.machine.tsv_beats_per_clock_per_die
         self._lane_tokens = [Fraction(LANE_BURST)] * g.dies
         self._subarrays = [[_Subarray() for _ in range(g.subarrays_per_die)] for _ in range(g.dies)]
+        self._blocks: dict[tuple[int, int, int], _Block] = {}
         self._wave_begun = -g.subarrays_per_die
+        self._plane_used: dict[tuple[int, int], int] = {}
+        self._bus: dict[int, tuple[int, int]] = {}  # by die: clock and subarray of the last beat
+        self._read_at: dict[int, int] = {}  # by die: clock of the last read-out
 
     @property
     def idle(self) -> bool:
-        """Whether all registers are empty."""
-        return all(r.sensed is None and r.cached is None for die in self._subarrays for r in die)
+        """Whether all registers are empty and nothing runs."""
+        return all(
+            r.data is None
+            and r.cache is None
+            and not (r.work and (r.work.runs(self._clock) or r.work.suspended(self._clock)))
+            for die in self._subarrays
+            for r in die
+        )
 
     def page(self, die: int, subarray: int, row: int) -> int:
         """Page of the stack: consecutive pages go to dies, then subarrays, then rows."""
         g = self.machine.geometry
         return (row * g.subarrays_per_die + subarray) * g.dies + die
+
+    def stored(self, page: int) -> Callable[[int], list[int]]:
+        """What a page holds, beat by beat, while nothing runs in its subarray."""
+        g = self.machine.geometry
+        rest, die = divmod(page, g.dies)
+        row, subarray = divmod(rest, g.subarrays_per_die)
+        at = _Place(self._clock, die, subarray)
+        return self._array(at, self._subarrays[die][subarray], row)
+
+    def activity(self, die: int, subarray: int) -> str:
+        """``runs`` or ``suspended`` while a program or erase is under way, else ``over``."""
+        work = self._subarrays[die][subarray].work
+        if work is not None and work.suspended(self._clock):
+            return "suspended"
+        return "runs" if work is not None and work.runs(self._clock) else "over"
 
     def step(self) -> None:
         """Begin the next clock."""
@@ -71,67 +160,273 @@ class NandModel:
         for d, tokens in enumerate(self._lane_tokens):
             self._lane_tokens[d] = min(Fraction(LANE_BURST), tokens + self._lane_rate)
 
-    def readout(self, die: int, subarray: int, beat: int) -> int:
-        """Number of the beat that the stack answers with one clock later.
+    # Data -----------------------------------------------------------------------------------------
+
+    def readout(self, die: int, subarray: int, beat: int, last: bool) -> tuple[int, list[int]]:
+        """Number and lanes of the beat that the stack answers with one clock later.
 
         Raises:
-            NandRuleBroken: the cache register is empty, the beat is not its next one, or the lane
-                cannot have it yet.
+            NandRuleBroken: the beat cannot be read, or the lane cannot have it yet.
         """
-        where = f"clock {self._clock}, die {die}, subarray {subarray}"
+        at = _Place(self._clock, die, subarray)
         registers = self._subarrays[die][subarray]
-        self._lane_tokens[die] -= 1
-        if self._lane_tokens[die] < 0:
-            raise NandRuleBroken(f"{where}: read-outs outrun the TSV lane")
-        if registers.cached is None:
-            raise NandRuleBroken(f"{where}: read-out of beat {beat} of an empty cache register")
-        if beat != registers.beat:
-            raise NandRuleBroken(f"{where}: read-out of beat {beat} instead of {registers.beat}")
-        page = self.page(die, subarray, registers.cached)
-        registers.beat += 1
-        if registers.beat == BEATS:
-            registers.beat, registers.cached = 0, None
+        if self._read_at.get(die) == self._clock:
+            at.broken(NandRule.TWO_BEATS, "two read-outs of a die in one clock")
+        self._read_at[die] = self._clock
+        cache = registers.cache
+        if not isinstance(cache, _Page):
+            at.broken(NandRule.READ_NOTHING, f"read-out of beat {beat} of an empty cache register")
+        wait = self._times["t_latch"] + self._times["t_rr"]
+        if self._clock - cache.since < wait:
+            at.broken(
+                NandRule.READ_EARLY,
+                f"read-out {self._clock - cache.since} of {wait} clocks after LATCH",
+            )
+        if registers.last_beat is not None and beat != registers.last_beat + 1:
+            after = registers.last_beat
+            at.broken(NandRule.READ_ORDER, f"read-out of beat {beat} after beat {after}")
+        self._use_lane(at)
+        page = self.page(die, subarray, cache.row)
+        lanes = cache.beats(beat)
+        registers.last_beat = beat
+        if last:
+            registers.cache = registers.last_beat = None
             self.read_out[page] += 1
-        return page * BEATS + beat
+        return page * BEATS + beat, lanes
 
-    def command(self, die: int, command: Command, subarray: int, row: int) -> None:
-        """Take a command of this clock.
+    def writein(self, die: int, subarray: int, beat: int, lanes: list[int]) -> None:
+        """Take a beat of data.
 
         Raises:
-            NandRuleBroken: the registers are not ready for it.
+            NandRuleBroken: the cache register is not open for it, or the lane cannot have it yet.
         """
-        where = f"clock {self._clock}, die {die}, subarray {subarray}"
+        at = _Place(self._clock, die, subarray)
+        cache = self._subarrays[die][subarray].cache
+        if (
+            not isinstance(cache, _Incoming)
+            or cache.since == self._clock
+            or len(cache.beats) == BEATS
+        ):
+            at.broken(NandRule.WRITE_NOTHING, f"write-in of beat {beat} without LOAD")
+        if self._clock - cache.since < self._times["t_adl"]:
+            at.broken(
+                NandRule.WRITE_EARLY,
+                f"write-in {self._clock - cache.since} of {self._times['t_adl']} clocks after LOAD",
+            )
+        if beat != len(cache.beats):
+            at.broken(
+                NandRule.WRITE_ORDER, f"write-in of beat {beat} instead of {len(cache.beats)}"
+            )
+        self._use_lane(at)
+        cache.beats.append(list(lanes))
+        if len(cache.beats) == BEATS:
+            cache.whole_since = self._clock
+
+    def _use_lane(self, at: "_Place") -> None:
+        clock, subarray = self._bus.get(at.die, (0, at.subarray))
+        if subarray != at.subarray and at.clock - clock < self._times["t_ccs"]:
+            at.broken(
+                NandRule.BEATS_CLOSE,
+                f"beat {at.clock - clock} of {self._times['t_ccs']} clocks after one of "
+                f"subarray {subarray}",
+            )
+        self._bus[at.die] = at.clock, at.subarray
+        self._lane_tokens[at.die] -= 1
+        if self._lane_tokens[at.die] < 0:
+            at.broken(None, "beats outrun the TSV lane")
+
+    # Commands -------------------------------------------------------------------------------------
+
+    def command(
+        self, die: int, command: Command, subarray: int, row: int
+    ) -> tuple[bool, bool] | None:
+        """Take a command of this clock; returns ``ready`` and ``fail`` for STATUS.
+
+        Raises:
+            NandRuleBroken: it is not allowed now.
+        """
+        at = _Place(self._clock, die, subarray)
         registers = self._subarrays[die][subarray]
-        if command is Command.SENSE:
-            self._sense(where, registers, row)
-            self.senses += 1
-        else:
-            self._latch(where, registers)
+        if command is Command.STATUS:
+            return self._status(at, registers)
+        self._use_plane(at)
+        work = registers.work
+        running = work is not None and work.runs(self._clock)
+        suspended = work is not None and work.suspended(self._clock)
+        if running and command not in (Command.SUSPEND, Command.RESUME):
+            at.broken(NandRule.BUSY, f"{command.name} while a program or erase runs")
+        if suspended and command in (Command.LOAD, Command.PROGRAM, Command.ERASE):
+            at.broken(NandRule.SUSPENDED, f"{command.name} while one is suspended")
+        match command:
+            case Command.SENSE:
+                self._sense(at, registers, row)
+                self.senses += 1
+            case Command.LATCH:
+                self._latch(at, registers)
+            case Command.LOAD:
+                if registers.data is not None or registers.cache is not None:
+                    at.broken(NandRule.LOAD_OVER_PAGE, "LOAD over a page")
+                registers.cache = _Incoming(row, self._clock)
+            case Command.PROGRAM:
+                self._program(at, registers, row)
+            case Command.ERASE:
+                self._erase(at, registers, row)
+            case Command.SUSPEND:
+                if work is None or work.answered or work.stops is not None:
+                    at.broken(NandRule.SUSPEND_NOTHING, "SUSPEND of nothing that may run")
+                work.stops = self._clock + self._times["t_suspend"]
+            case Command.RESUME:
+                self._resume(at, registers)
+        return None
 
-    def _sense(self, where: str, registers: _Subarray, row: int) -> None:
-        if registers.sensed is not None:
-            raise NandRuleBroken(f"{where}: SENSE over a page that was not latched")
-        if registers.cached is not None and not self.machine.nand.cache_read:
-            raise NandRuleBroken(f"{where}: SENSE without cache read over a page not read out")
+    def _status(self, at: "_Place", registers: _Subarray) -> tuple[bool, bool]:
+        work, wait = registers.work, self._times["t_wb"]
+        if work is None:
+            return True, False
+        if self._clock - work.issued < wait:
+            since = self._clock - work.issued
+            at.broken(NandRule.STATUS_EARLY, f"STATUS {since} of {wait} clocks after its command")
+        ready = not work.runs(self._clock) and not work.suspended(self._clock)
+        work.answered |= ready
+        return ready, ready and registers.failed
+
+    def _use_plane(self, at: "_Place") -> None:
+        plane = at.die, at.subarray % self.machine.geometry.planes
+        used, wait = self._plane_used.get(plane), self._times["t_plane_busy"]
+        if used is not None and self._clock - used < wait:
+            at.broken(
+                NandRule.PLANE_BUSY,
+                f"command {self._clock - used} of {wait} clocks after one to plane {plane[1]}",
+            )
+        self._plane_used[plane] = self._clock
+
+    def _sense(self, at: "_Place", registers: _Subarray, row: int) -> None:
+        if registers.data is not None:
+            at.broken(NandRule.SENSE_OVER_PAGE, "SENSE over a page that was not latched")
+        if registers.cache is not None and not self.machine.nand.cache_read:
+            at.broken(
+                NandRule.SENSE_OVER_CACHE, "SENSE without cache read over a page not read out"
+            )
         if self.machine.nand.sensing is Sensing.LOCKSTEP:
-            self._join_wave(where)
-        registers.sensed = row, self._clock
+            self._join_wave(at)
+        registers.data = _Page(row, self._clock, self._array(at, registers, row))
 
-    def _join_wave(self, where: str) -> None:
-        """A wave is whatever is issued within as many clocks as a die has subarrays."""
-        if self._clock - self._wave_begun < self.machine.geometry.subarrays_per_die:
+    def _join_wave(self, at: "_Place") -> None:
+        """A wave is whatever is issued within two clocks for each subarray of a die.
+
+        With cache read the next may begin a sensing time later. Its first page can come late in
+        its window, and then the next wave comes as much too early.
+        """
+        window = 2 * self.machine.geometry.subarrays_per_die
+        since = self._clock - self._wave_begun
+        if since < window:
             return
-        if any(r.sensed is not None for die in self._subarrays for r in die):
-            raise NandRuleBroken(f"{where}: SENSE of a wave while the one before still senses")
+        senses = any(r.data is not None for die in self._subarrays for r in die)
+        sensed = self.machine.nand.cache_read and since + window >= self._times["t_read"]
+        if senses and not sensed:
+            at.broken(None, "SENSE of a wave while the one before still senses")
         self._wave_begun = self._clock
 
-    def _latch(self, where: str, registers: _Subarray) -> None:
-        if registers.sensed is None:
-            raise NandRuleBroken(f"{where}: LATCH without SENSE")
-        row, since = registers.sensed
-        elapsed, t_read = self._clock - since, self.machine.t_read_cycles
+    def _latch(self, at: "_Place", registers: _Subarray) -> None:
+        page = registers.data
+        if page is None:
+            at.broken(NandRule.LATCH_NOTHING, "LATCH without SENSE")
+        elapsed, t_read = self._clock - page.since, self._times["t_read"]
         if elapsed < t_read:
-            raise NandRuleBroken(f"{where}: LATCH after {elapsed} of {t_read} clocks")
-        if registers.cached is not None:
-            raise NandRuleBroken(f"{where}: LATCH over a page that was not read out")
-        registers.sensed, registers.cached = None, row
+            at.broken(NandRule.LATCH_EARLY, f"LATCH after {elapsed} of {t_read} clocks")
+        if registers.cache is not None:
+            at.broken(NandRule.LATCH_OVER_PAGE, "LATCH over a page that was not read out")
+        registers.data = None
+        registers.cache = _Page(page.row, self._clock, page.beats)
+        registers.last_beat = None
+
+    def _program(self, at: "_Place", registers: _Subarray, row: int) -> None:
+        cache = registers.cache
+        if not isinstance(cache, _Incoming) or cache.whole_since in (None, self._clock):
+            at.broken(NandRule.PROGRAM_INCOMPLETE, "PROGRAM without four beats before it")
+        if row != cache.row:
+            at.broken(NandRule.PROGRAM_ROW, f"PROGRAM of row {row}, LOAD was of row {cache.row}")
+        if registers.data is not None:
+            at.broken(NandRule.PROGRAM_OVER_PAGE, "PROGRAM over a sensed page")
+        block = self._block(at, row)
+        number = row % self.machine.geometry.pages_per_block
+        if block.spoilt or number != block.written:
+            if number == 0:
+                at.broken(NandRule.PROGRAM_NOT_ERASED, "PROGRAM of a block that is not erased")
+            at.broken(
+                NandRule.PROGRAM_ORDER,
+                f"PROGRAM of page {number} of a block, the next is {block.written}",
+            )
+        block.written += 1
+        failed = self._begin(at, registers, row, erase=False)
+        self.written[self.page(at.die, at.subarray, row)] = None if failed else cache.beats
+        registers.cache = None
+
+    def _erase(self, at: "_Place", registers: _Subarray, row: int) -> None:
+        if registers.data is not None or registers.cache is not None:
+            at.broken(NandRule.ERASE_OVER_PAGE, "ERASE with a page in a register")
+        block, size = self._block(at, row), self.machine.geometry.pages_per_block
+        block.erased, block.written = True, 0
+        for each in range(row // size * size, (row // size + 1) * size):
+            self.written.pop(self.page(at.die, at.subarray, each), None)
+        block.spoilt = self._begin(at, registers, row, erase=True)
+
+    def _begin(self, at: "_Place", registers: _Subarray, row: int, *, erase: bool) -> bool:
+        """Start a program or erase; tells whether it will fail."""
+        takes = self._times["t_erase" if erase else "t_program"]
+        registers.work = _Work(erase, row, self._clock, self._clock + takes)
+        registers.failed = self.fails(erase, at.die, at.subarray, row)
+        return registers.failed
+
+    def _resume(self, at: "_Place", registers: _Subarray) -> None:
+        work = registers.work
+        if work is None or work.stops is None or not work.suspended(self._clock):
+            at.broken(NandRule.RESUME_NOTHING, "RESUME of nothing that is suspended")
+        if registers.data is not None:
+            at.broken(NandRule.RESUME_OVER_PAGE, "RESUME over a sensed page")
+        work.ends += self._clock - work.stops
+        work.stops = None
+
+    # Array ----------------------------------------------------------------------------------------
+
+    def _block(self, at: "_Place", row: int) -> _Block:
+        key = at.die, at.subarray, row // self.machine.geometry.pages_per_block
+        return self._blocks.setdefault(key, _Block())
+
+    def _array(self, at: "_Place", registers: _Subarray, row: int) -> Callable[[int], list[int]]:
+        """What a row holds now, beat by beat."""
+        page, lanes = self.page(at.die, at.subarray, row), self.machine.lanes
+
+        def garbage(beat: int) -> list[int]:
+            return garbage_lanes(self.stack, page * BEATS + beat, lanes)
+
+        def preloaded(beat: int) -> list[int]:
+            return beat_lanes(self.stack, page * BEATS + beat, lanes)
+
+        work, block = registers.work, self._block(at, row)
+        if work is not None and work.suspended(self._clock):
+            size = self.machine.geometry.pages_per_block
+            within = row // size == work.row // size if work.erase else row == work.row
+            if within:
+                return garbage
+        if block.spoilt:
+            return garbage
+        if page in self.written:
+            beats = self.written[page]
+            return garbage if beats is None else beats.__getitem__
+        return (lambda beat: blank_lanes(lanes)) if block.erased else preloaded
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where and when a port does something."""
+
+    clock: int
+    die: int
+    subarray: int
+
+    def broken(self, rule: NandRule | None, what: str) -> NoReturn:
+        name = f" ({rule.name})" if rule else ""
+        raise NandRuleBroken(
+            rule, f"clock {self.clock}, die {self.die}, subarray {self.subarray}: {what}{name}"
+        )

@@ -1,10 +1,10 @@
 """What the GPU side may see of a package's reads, in plain Python.
 
-Fed with what the ports of :class:`hw.package.Package` show, clock by clock, and ignorant of how the
-package works inside.
+Fed with what the ports of :class:`hw.package.Package` show, clock by clock; of what is inside it
+knows only when each base die took up a read or a write, which is what orders them.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -13,7 +13,10 @@ from amaranth.lib import data
 from hw.gpu.router import Choice
 from hw.params import Machine
 from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Header, MessageClass, Route
-from tb.vip.content import beat_lanes
+from tb.vip.page_contents import ANYTHING, WRONG, PageContents, content_of
+from tb.vip.page_contents import name as content_name
+from tb.vip.requests import ReadRequest
+from tb.vip.write_board import StackWrites, WriteBoard
 
 BEATS = 4  # of a page
 COMPLETION_CLOCKS = 64  # within which a read is reported after its last beat was taken
@@ -36,12 +39,24 @@ def header_field(bits: int, name: str) -> int:
 class Read:
     """A read that was accepted, and what came of it."""
 
-    first: int
-    pages: int
+    asked: ReadRequest
     tag: int
     route: Route
+    beats: tuple[int, ...]  # of each page, that are wanted
     missing: list[set[int]]  # by pair, pages that have not come
+    taken_up: list[int | None]  # by pair, clock in which the base die took it up
+    poisoned: bool = False
     whole_at: int | None = None  # clock of the last beat
+
+
+@dataclass
+class Coming:
+    """The page of which beats are coming, over one path from one stack."""
+
+    read: Read
+    page: int
+    beats: list[int] = field(default_factory=list)
+    contents: set[int] | None = None  # of which all its beats so far may be
 
 
 @dataclass
@@ -51,15 +66,21 @@ class Scoreboard:
     Contract: call :meth:`begin_clock` once a clock, then tell what the ports show in that clock.
     Whatever is wrong raises :class:`ScoreboardError` at once; :meth:`finish` tells what is missing.
 
-    Checked are every byte, the label of every beat, that the beats of a page do not part, that
-    every page of every read comes exactly once from every stack over the read's path, that each
-    read completes exactly once and after its last beat, the choice of path for LEAST_LOADED, and
-    the limits of window, transaction slots and buffers.
+    Checked are every byte, the label of every beat, that the beats of a page do not part and are of
+    one content, that the content is one that :class:`tb.vip.page_contents.PageContents` allows,
+    that every page of every read comes exactly once from every stack over the read's path, that
+    each read completes exactly once and after its last beat, the choice of path for LEAST_LOADED,
+    and the limits of window, transaction slots and buffers. A beat with poison may hold anything,
+    and its read must be reported as poisoned; no other may.
 
     Attributes:
         window: Register of the router.
+        writes: Judge of the writes.
+        contents: By pair, what pages hold.
         pages_taken: By pair, whole pages that the consumers took.
         beats: Route, pair and number of each beat, in order of arrival.
+        issued: By route, pages that every stack was asked for.
+        poisoned: By pair, beats that came with poison.
     """
 
     machine: Machine
@@ -76,9 +97,15 @@ class Scoreboard:
         self._outstanding = dict.fromkeys(Route, 0)
         self._arrived: list[Route] = []
         sinks = [(route, pair) for route in self.routes for pair in range(self.pairs)]
-        self._pages: dict[tuple[Route, int], tuple[int, int]] = dict.fromkeys(sinks, (-1, -1))
-        self._position = dict.fromkeys(sinks, 0)
-        self._next_beat = dict.fromkeys(sinks, 0)
+        self._coming: dict[tuple[Route, int], Coming | None] = dict.fromkeys(sinks)
+        self._to_take_up: dict[tuple[Route, int], deque[Read]] = {sink: deque() for sink in sinks}
+        self.contents = [PageContents() for _ in range(self.pairs)]
+        self.writes = WriteBoard(
+            self.machine,
+            [StackWrites(self.machine, pair, self.contents[pair]) for pair in range(self.pairs)],
+        )
+        self.issued = dict.fromkeys(Route, 0)
+        self.poisoned = [0] * self.pairs
         self._asked: Counter[int] = Counter()
         self.pages_taken = [0] * self.pairs
         self._room = 2 * self.machine.geometry.wave_pages  # regions of the HBF base die
@@ -92,8 +119,17 @@ class Scoreboard:
         """Tags of the reads that have not completed."""
         return {tag for _, tag in self._reads}
 
+    @property
+    def outstanding(self) -> list[ReadRequest]:
+        """Reads that have not completed."""
+        return [read.asked for read in self._reads.values()]
+
     def begin_clock(self) -> None:
         self._clock += 1
+        for pair, stack in enumerate(self.writes.stacks):
+            known = [read.taken_up[pair] for read in self._reads.values()]
+            stack.clock = self._clock
+            stack.oldest_read = min((t for t in known if t is not None), default=self._clock)
         for route in self._arrived:
             self._outstanding[route] -= 1
         self._arrived.clear()
@@ -101,19 +137,38 @@ class Scoreboard:
             if read.whole_at is not None and self._clock - read.whole_at > COMPLETION_CLOCKS:
                 self._fail(f"read {read.tag} is whole and was not reported")
 
-    def accepted(self, first: int, pages: int, tag: int, choice: Choice) -> Route:
+    def accepted(self, asked: ReadRequest, tag: int) -> Route:
         """A read was accepted; returns the path it must take."""
-        route = self._route(choice)
+        route = self._route(asked.choice)
         if self._outstanding[route] >= self.window:
             self._fail(f"read {tag} was accepted with the window of {route.name} used up")
         slots = self.machine.credits.descriptors
         if sum(read.route is route for read in self._reads.values()) >= slots:
             self._fail(f"read {tag} was accepted without a free slot of {route.name}")
-        missing = [set(range(pages)) for _ in range(self.pairs)]
-        self._reads[route, tag] = Read(first, pages, tag, route, missing)
-        self._asked.update(range(first, first + pages))
-        self._outstanding[route] += pages * self.pairs
+        read = Read(
+            asked=asked,
+            tag=tag,
+            route=route,
+            beats=self._beats(asked),
+            missing=[set(range(asked.pages)) for _ in range(self.pairs)],
+            taken_up=[None] * self.pairs,
+        )
+        self._reads[route, tag] = read
+        for pair in range(self.pairs):
+            self._to_take_up[route, pair].append(read)
+        self._asked.update(range(asked.first, asked.first + asked.pages))
+        self._outstanding[route] += asked.pages * self.pairs
+        self.issued[route] += asked.pages
         return route
+
+    def taken_up(self, route: Route, pair: int) -> Read:
+        """The base die took up the next read of a path; those of a path come in order."""
+        waiting = self._to_take_up[route, pair]
+        if not waiting:
+            self._fail(f"{route.name} of pair {pair}: a read was taken up that nobody asked for")
+        read = waiting.popleft()
+        read.taken_up[pair] = self._clock
+        return read
 
     def beat(self, route: Route, pair: int, header: int, lanes: list[int]) -> None:
         """A beat was taken from a sink."""
@@ -124,13 +179,20 @@ class Scoreboard:
             self._fail(f"{where}: a beat of read {tag}, which is not outstanding there")
         if page not in read.missing[pair]:
             self._fail(f"{where}: page {page} of read {tag} was not asked for or came before")
-        number = (read.first + page) * BEATS + beat
+        number = (read.asked.first + page) * BEATS + beat
         self._check_label(where, route, header, number)
-        if lanes != beat_lanes(pair, number, self.machine.lanes):
-            self._fail(f"{where}: wrong data in beat {beat} of page {page} of read {tag}")
         self.beats.append((int(route), pair, number))
-        self._check_order(where, route, pair, (tag, page), beat)
-        if self._position[route, pair] == 0:
+        coming = self._check_order(where, route, pair, read, page, beat)
+        if header_field(header, "poison"):
+            read.poisoned = True
+            self.poisoned[pair] += 1
+        else:
+            self._check_content(where, pair, coming, number, lanes)
+        ends = header_field(header, "page_end")
+        if ends != (len(coming.beats) == len(read.beats)):
+            self._fail(f"{where}: page_end of beat {number} is {ends}")
+        if ends:
+            self._coming[route, pair] = None
             self._page_done(read, route, pair, page)
 
     def done(self, route: Route, tag: int, poison: bool) -> None:
@@ -141,8 +203,9 @@ class Scoreboard:
         if read.whole_at is None:
             left = [len(pages) for pages in read.missing]
             self._fail(f"{route.name}: read {tag} was reported with pages missing: {left}")
-        if poison:
-            self._fail(f"{route.name}: read {tag} was reported as poisoned")
+        if poison != read.poisoned:
+            not_ = "" if poison else "not "
+            self._fail(f"{route.name}: read {tag} was {not_}reported as poisoned")
         self.completions.append(tag)
 
     def sensed(self, pair: int, pages: int) -> None:
@@ -156,6 +219,7 @@ class Scoreboard:
         for read in self._reads.values():
             left = [len(pages) for pages in read.missing]
             self._fail(f"{read.route.name}: read {read.tag} never completed, missing: {left}")
+        self.writes.finish()
         for pair, pages in enumerate(read_out):
             if pages != self._asked:
                 odd = sorted((pages - self._asked) + (self._asked - pages))
@@ -176,23 +240,59 @@ class Scoreboard:
             "address": number * (self.machine.link.beat_bytes // ADDRESS_UNIT_BYTES),
             "message_class": MESSAGES[route],
             "route": route,
-            "poison": 0,
         }
         for name, value in want.items():
             have = header_field(header, name)
             if have != value:
                 self._fail(f"{where}: {name} of beat {number} is {have}, not {int(value)}")
 
+    def _beats(self, asked: ReadRequest) -> tuple[int, ...]:
+        """Beats of a page that a read wants."""
+        if not asked.units:
+            return tuple(range(BEATS))
+        units = self.machine.link.beat_bytes // ADDRESS_UNIT_BYTES
+        last = asked.offset + asked.units - 1
+        return tuple(range(asked.offset // units, last // units + 1))
+
     def _check_order(
-        self, where: str, route: Route, pair: int, page: tuple[int, int], beat: int
+        self, where: str, route: Route, pair: int, read: Read, page: int, beat: int
+    ) -> Coming:
+        coming = self._coming[route, pair]
+        if coming is None:
+            coming = self._coming[route, pair] = Coming(read, page)
+        before = coming.beats
+        # Whole pages wrap; of a piece the beats lie in the order of the same wrapping.
+        follows = not before or len(read.beats) < BEATS or beat == (before[-1] + 1) % BEATS
+        if (read, page) != (coming.read, coming.page) or not follows:
+            self._fail(f"{where}: the beats of page {coming.page} of {coming.read.tag} part")
+        if beat not in read.beats or beat in before:
+            self._fail(f"{where}: beat {beat} of page {page} was not wanted or came before")
+        before.append(beat)
+        return coming
+
+    def _check_content(
+        self, where: str, pair: int, coming: Coming, number: int, lanes: list[int]
     ) -> None:
-        sink = route, pair
-        if self._position[sink] == 0:
-            self._pages[sink], self._next_beat[sink] = page, beat
-        if page != self._pages[sink] or beat != self._next_beat[sink]:
-            self._fail(f"{where}: the beats of page {self._pages[sink]} part")
-        self._position[sink] = (self._position[sink] + 1) % BEATS
-        self._next_beat[sink] = (beat + 1) % BEATS
+        read, page = coming.read, number // BEATS
+        what = f"beat {number % BEATS} of page {coming.page} of read {read.tag} (page {page})"
+        taken_up = read.taken_up[pair]
+        if taken_up is None:
+            self._fail(f"{where}: {what} came before its read was taken up")
+        allowed = self.contents[pair].allowed(page, taken_up)
+        if ANYTHING in allowed:
+            return
+        content = content_of(pair, number, lanes)
+        if content == WRONG:
+            self._fail(f"{where}: wrong data in {what}")
+        if content not in allowed:
+            names = ", ".join(map(content_name, sorted(allowed)))
+            self._fail(f"{where}: {what} holds {content_name(content)}, not {names}")
+        if coming.contents is not None and content not in coming.contents:
+            names = ", ".join(map(content_name, coming.contents))
+            self._fail(
+                f"{where}: {what} holds {content_name(content)}, the beats before it {names}"
+            )
+        coming.contents = {content}
 
     def _page_done(self, read: Read, route: Route, pair: int, page: int) -> None:
         read.missing[pair].remove(page)

@@ -1,10 +1,12 @@
 """Plays reads to the whole read system in Amaranth's own simulator."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hw.gpu.router import Choice
 from hw.params import Machine, Topology
-from tb.read_system import ReadSystem
+from hw.registers.hbf import hbf_description
+from tb.memory_system import MemorySystem
+from tb.vip.registers import RegisterAccess
 from tests.hw.pysim import simulate
 
 
@@ -15,6 +17,7 @@ class Settings:
     lockstep: bool = False
     stall: tuple[int, int] = (0, 0)
     corrupt: bool = False
+    inject: dict[str, int] = field(default_factory=dict)  # into the SRAM of the first HBF die
     window: int = 64
 
 
@@ -27,19 +30,29 @@ def play(
     clocks: int,
 ) -> dict[str, int]:
     """Counters after all ``reads`` (first page, pages, path) are complete."""
-    dut = ReadSystem(machine, topology)
+    dut = MemorySystem(machine, topology)
     counters: dict[str, int] = {}
 
     async def bench(ctx):
-        ctx.set(dut.registers.t_read, settings.t_read)
-        ctx.set(dut.registers.tsv_rate, 51_200)
-        ctx.set(dut.registers.link_rate, 51_200)
-        ctx.set(dut.registers.cache_read, settings.cache_read)
-        ctx.set(dut.registers.lockstep, settings.lockstep)
+        port = registers(ctx, dut.port[0])
+        known = {
+            "t_read": settings.t_read,
+            "tsv_rate": 51_200,
+            "link_rate": 51_200,
+            "cache_read": settings.cache_read,
+            "lockstep": settings.lockstep,
+        }
+        for name, value in known.items():
+            ctx.set(getattr(dut.registers, name), value)
+        for each in dut.port:
+            await registers(ctx, each).write(**{n: int(v) for n, v in known.items()})
         ctx.set(dut.window, settings.window)
         ctx.set(dut.stall_direct, settings.stall[0])
         ctx.set(dut.stall_relay, settings.stall[1])
         ctx.set(dut.corrupt, settings.corrupt)
+        if settings.inject:
+            await port.write(**settings.inject)
+            await port.pulse("inject_arm")
         for tag, (first, pages, choice) in enumerate(reads):
             read = {"first": first, "pages": pages, "tag": tag, "choice": choice}
             ctx.set(dut.read.payload, read)
@@ -52,7 +65,29 @@ def play(
             await ctx.tick()
         for _ in range(150):  # anything too many would come now
             await ctx.tick()
-        counters.update({name: ctx.get(getattr(dut, name)) for name in ReadSystem.COUNTERS})
+        counters.update({name: ctx.get(getattr(dut, name)) for name in MemorySystem.COUNTERS})
+        for name in ("corrected", "uncorrected"):
+            counters[name] = await port.read(f"ecc_{name}")
 
     simulate(dut, bench, clocks=clocks)
     return counters
+
+
+def registers(ctx, port) -> RegisterAccess:
+    """Registers of an HBF base die over its port."""
+
+    async def access(address: int, data: int | None) -> int:
+        request = {"valid": 1, "write": data is not None, "address": address, "data": data or 0}
+        for name, value in request.items():
+            ctx.set(getattr(port.request, name), value)
+        await ctx.tick()
+        ctx.set(port.request.valid, 0)
+        while not ctx.get(port.response.valid):
+            await ctx.tick()
+        assert not ctx.get(port.response.error), hex(address)
+        return ctx.get(port.response.data)
+
+    async def write(address: int, data: int) -> None:
+        await access(address, data)
+
+    return RegisterAccess(hbf_description(), lambda address: access(address, None), write)

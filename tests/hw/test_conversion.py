@@ -11,36 +11,78 @@ from amaranth.lib import wiring
 from hw.gpu.io_die import GpuIoDie
 from hw.gpu.reassembly import Reassembly
 from hw.gpu.router import RequestRouter
-from hw.hbf.base_die import HbfBaseDie, RequestDecoder
-from hw.hbf.die_scheduler import DieScheduler
-from hw.hbf.drain import DrainEngine, RelayAdmission
+from hw.hbf.array_operations import ArrayOperations
+from hw.hbf.base_die import HbfBaseDie
+from hw.hbf.block_port import BlockPort
+from hw.hbf.block_table import BlockTable
+from hw.hbf.control import Control
+from hw.hbf.delay_queue import DelayQueue
+from hw.hbf.die_controller import DieController
+from hw.hbf.drain import DrainEngine
+from hw.hbf.layouts import descriptor_layout, page_layout
 from hw.hbf.page_walk import PageWalk
+from hw.hbf.path_gate import PathGate
 from hw.hbf.pending import PendingPages
-from hw.hbf.tsv_fill import TsvFill
+from hw.hbf.read_epochs import ReadEpochs
+from hw.hbf.read_issue import ReadIssue
+from hw.hbf.region_drain import RegionDrain
+from hw.hbf.relay_admission import RelayAdmission
+from hw.hbf.request_decoder import RequestDecoder
+from hw.hbf.subarray_state import SubarrayState
+from hw.hbf.tsv_lane import TsvLane
+from hw.hbf.tsv_transfer import TsvTransfer
 from hw.hbf.wave_gate import WaveGate
+from hw.hbf.write_acceptance import WriteAcceptance
+from hw.hbf.write_admission import WriteAdmission
+from hw.hbf.write_ingress import WriteIngress
+from hw.hbf.write_tracker import WriteTracker, write_layout
 from hw.hbm.base_die import HbmBaseDie
 from hw.hbm.relay import RelayBuffer
 from hw.package import Package
-from hw.params import TOPOLOGIES, preset
+from hw.presets import TOPOLOGIES, preset
 from hw.sram.macro import MacroPlatform
+from hw.sram.regions import TransferRegions
 from hw.ucie.transaction import Route
+from hw.ucie.write_sender import WriteSender
 
 BLOCKS = {
-    "page walk": lambda machine: PageWalk(machine, die=1, depth=8),
-    "pending pages": lambda machine: PendingPages(machine, die=0, depth=8),
-    "die scheduler": lambda machine: DieScheduler(machine, die=1),
+    "page walk": lambda machine: PageWalk(
+        machine, die=1, depth=8, descriptor=descriptor_layout(machine)
+    ),
+    "pending pages": lambda machine: PendingPages(
+        machine, die=0, depth=8, descriptor=write_layout(machine)
+    ),
+    "delay queue": lambda machine: DelayQueue(page_layout(machine), depth=2, delay_bits=20),
+    "read issue": lambda machine: ReadIssue(machine, die=1),
+    "read epochs": lambda machine: ReadEpochs(dies=machine.geometry.dies),
+    "subarray state": SubarrayState,
+    "array operations": ArrayOperations,
+    "write admission": lambda machine: WriteAdmission(machine, die=1, links=2),
+    "write acceptance": lambda machine: WriteAcceptance(machine, links=2),
+    "write tracker": lambda machine: WriteTracker(machine, links=2),
+    "write ingress": WriteIngress,
+    "block table": BlockTable,
+    "block port": BlockPort,
+    "die controller": lambda machine: DieController(machine, links=2),
     "wave gate": WaveGate,
-    "TSV fill": TsvFill,
+    "path gate": PathGate,
+    "region drain": RegionDrain,
+    "TSV lane": lambda machine: TsvLane(machine, write_clocks=6),
+    "TSV transfer": lambda machine: TsvTransfer(machine, links=2),
+    "TSV transfer, one link": lambda machine: TsvTransfer(machine, links=1),
+    "transfer regions": TransferRegions,
     "drain": lambda machine: DrainEngine(machine, route=Route.RELAY, start=3),
     "relay admission": lambda machine: RelayAdmission(
         chunk_pages=machine.relay_chunk_pages, regions=2, max_pages=4096, idle_clocks=128
     ),
     "request decoder": RequestDecoder,
+    "control": Control,
     "HBF base die": HbfBaseDie,
     "HBF base die, Direct": lambda machine: HbfBaseDie(machine, relay=False),
     "HBF base die, Relay": lambda machine: HbfBaseDie(machine, direct=False),
     "relay buffer": RelayBuffer,
     "HBM base die": HbmBaseDie,
+    "write sender": WriteSender,
     "router": lambda machine: RequestRouter(machine, pairs=2, direct=True, relay=True),
     "reassembly": Reassembly,
     "GPU I/O die": lambda machine: GpuIoDie(machine, pairs=2, direct=True, relay=True),

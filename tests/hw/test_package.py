@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from hw.gpu.router import Choice
-from hw.params import preset, topology
+from hw.presets import preset, topology
 from tests.hw.read_bench import Settings, play
 
 FORMAL = preset("formal")

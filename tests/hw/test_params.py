@@ -5,7 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from hw.params import Machine, Sensing, preset, topology
+from hw.params import Machine, Sensing
+from hw.presets import preset, topology
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 

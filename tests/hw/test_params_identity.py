@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from hw.params import Machine, Sensing, preset
+from hw.params import Machine, Sensing
+from hw.presets import preset
 
 
 def leaves(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

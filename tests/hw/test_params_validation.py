@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from hw.errors import InputError
 from hw.package import Package
-from hw.params import Machine, Topology, preset, topology
+from hw.params import Machine, Topology
+from hw.presets import PRESETS, preset, topology
 
 INF, NAN = math.inf, math.nan
 
@@ -111,7 +112,7 @@ def test_wave_that_outgrows_its_region_names_the_region() -> None:
 @pytest.mark.parametrize(
     ("find", "kind", "choices"),
     [
-        (preset, "preset", ("paper", "mini", "formal")),
+        (preset, "preset", tuple(PRESETS)),
         (topology, "topology", ("dash", "compact", "relay-only", "direct-only")),
     ],
 )

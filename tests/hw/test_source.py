@@ -19,6 +19,15 @@ class Arbiter:
         return 1
 '''
 MACRO = "module macro; endmodule\n"
+MAP = """// Comment.
+field wide { sw = r; name = "Words."; };
+addrmap map {
+    reg {
+        wide count[7:0] = 3;
+        count->desc = "Words; \\"more\\" // of them."; /* Comment. */
+    } count @ 0x4;
+};
+"""
 
 
 @pytest.fixture
@@ -27,7 +36,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "part").mkdir()
     (tmp_path / "part" / "arbiter.py").write_text(ARBITER)
     (tmp_path / "macro.v").write_text(MACRO)
+    (tmp_path / "map.rdl").write_text(MAP)
     (tmp_path / "params.py").write_text("DIES = 16\n")
+    (tmp_path / "presets.py").write_text("NAME = 'paper'\n")
     monkeypatch.setattr(source, "ROOT", tmp_path)
     return tmp_path
 
@@ -51,10 +62,20 @@ def _rewrite(name: str, old: str, new: str) -> Callable[[Path], None]:
         _rewrite("part/arbiter.py", "Docstring.", "Other words."),
         _rewrite("part/arbiter.py", '        """Docstring."""\n', ""),
         _rewrite("part/arbiter.py", "return 1", "return (1)  # why\n\n"),
+        _rewrite("map.rdl", "Comment.", "Other words."),
+        _rewrite("map.rdl", "Words", "Other words"),
+        _rewrite("map.rdl", 'count->desc = "Words; \\"more\\" // of them.";', ""),
+        _rewrite("map.rdl", "reg {\n", "reg { "),
+        lambda root: (root / "part" / "__main__.py").write_text("print(1)\n"),
         lambda root: (root / "notes.txt").write_text("x"),
+        _rewrite("presets.py", "paper", "other"),
     ],
-    ids=["words", "docstring dropped", "comment and layout", "other file"],
-)
+    ids=[
+        "words", "docstring dropped", "comment and layout", "comments of a map",
+        "descriptions of a map", "description dropped", "layout of a map", "program", "other file",
+        "presets",
+    ],
+)  # fmt: skip
 def test_prose_is_ignored(tree: Path, change: Callable[[Path], None]) -> None:
     before = fingerprint()
     change(tree)
@@ -69,12 +90,20 @@ def test_prose_is_ignored(tree: Path, change: Callable[[Path], None]) -> None:
         _rewrite("part/arbiter.py", "return 1", 'return "Docstring."'),
         _rewrite("macro.v", "module macro;", "module macro; // why"),
         _rewrite("params.py", "16", "32"),
+        _rewrite("map.rdl", "sw = r;", "sw = rw;"),
+        _rewrite("map.rdl", "= 3;", "= 4;"),
+        _rewrite("map.rdl", "@ 0x4", "@ 0x8"),
+        _rewrite("map.rdl", "wide count[", "wide number["),
         lambda root: (root / "new.py").write_text("X = 1\n"),
+        lambda root: (root / "part" / "presets.py").write_text("X = 1\n"),
         lambda root: (root / "part" / "arbiter.py").rename(root / "arbiter.py"),
         lambda root: (root / "macro.v").unlink(),
     ],
-    ids=["constant", "name", "string", "verilog", "machine", "new file", "moved file", "no file"],
-)
+    ids=[
+        "constant", "name", "string", "verilog", "machine", "access in a map", "reset in a map",
+        "address in a map", "field of a map", "new file", "namesake", "moved file", "no file",
+    ],
+)  # fmt: skip
 def test_logic_is_seen(tree: Path, change: Callable[[Path], None]) -> None:
     before = fingerprint()
     change(tree)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from hw.params import preset, topology
+from hw.presets import preset, topology
 from perfmodel.gpu import gpu_named
 from perfmodel.memory import MemoryTiming, PathTiming, link_limited
 from perfmodel.models import load_model

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hw.errors import InputError
-from hw.params import TOPOLOGIES, preset, topology
+from hw.presets import TOPOLOGIES, preset, topology
 from perfmodel.memory import Delivery, link_limited, place
 from perfmodel.models import load_model
 from perfmodel.system import build_system

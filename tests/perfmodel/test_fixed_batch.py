@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 
 from hw.errors import InputError
-from hw.params import TOPOLOGIES
+from hw.presets import TOPOLOGIES
 from perfmodel.serving import Request, generate
 from perfmodel.serving.passes import Batch, PassModel
 from tests.perfmodel import reference

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from hw.errors import InputError
-from hw.params import TOPOLOGIES
+from hw.presets import TOPOLOGIES
 from perfmodel.report import plot_topologies, write_folder
 from perfmodel.serving import Request, generate, metrics, serve
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hw.params import preset
+from hw.presets import preset
 from perfmodel.memory.record import load_record
 from perfmodel.memory.timing import SHIPPED_RECORD
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hw.errors import InputError
-from hw.params import preset
+from hw.presets import preset
 from perfmodel.memory import from_record, link_limited, load_record, load_timing, save_record
 from perfmodel.memory.record import TimingRecord
 

@@ -8,8 +8,10 @@ from vcdvcd import VCDVCD
 
 from hw.errors import InputError
 from hw.gpu.router import Choice
-from hw.params import Sensing, preset, topology
-from tb.reads import ReadRun, design, play, with_pairs
+from hw.params import Sensing
+from hw.presets import preset, topology
+from tb.play import design, play
+from tb.reads import ReadRun, with_pairs
 from tb.simulator import Simulator, build
 
 MINI = preset("mini")
@@ -107,9 +109,11 @@ def test_registers_rule_the_rate(verilator, registers):
     result = fast("dual", 7, machine)
     assert_delivered(result)
     ideal = result.run.wave_bytes / machine.steady_bound_bytes_per_s(2) * machine.clock_hz
-    # In lockstep a wave begins over as many clocks as a die has subarrays, and all wait for that.
-    issue = machine.geometry.subarrays_per_die + 1 if machine.nand.sensing is LOCKSTEP else 0
-    assert 0.995 * ideal <= interior_clocks(result) <= 1.02 * ideal + issue
+    # Without cache read a wave of lockstep waits for the last page of the one before, whose SENSE
+    # came as many clocks after the first as a die has subarrays.
+    nand = machine.nand
+    issue = machine.geometry.subarrays_per_die + 1 if nand.sensing is LOCKSTEP else 0
+    assert 0.99 * ideal <= interior_clocks(result) <= 1.02 * ideal + issue * (not nand.cache_read)
 
 
 def interior_clocks(result):
@@ -122,9 +126,9 @@ def interior_clocks(result):
     return (ends[-1] - ends[0]) / (len(ends) - 1)
 
 
-@pytest.mark.parametrize(("route", "least"), [("direct", 0.99), ("relay", 0.978)])
+@pytest.mark.parametrize(("route", "least"), [("direct", 0.99), ("relay", 0.974)])
 def test_one_path_runs_at_the_rate_of_its_link(verilator, route, least):
-    # Relay loses a credit round trip, 12 to 16 clocks, in every two chunks of 328.
+    # Relay loses a credit round trip, 12 to 17 clocks, in every two chunks of 328.
     rate = fast(route).steady_bytes_per_s
     assert MINI.steady_bound_bytes_per_s(1) == 100 * GBPS
     assert least * 100 * GBPS <= rate <= 100.1 * GBPS

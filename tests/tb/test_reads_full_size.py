@@ -4,8 +4,9 @@ from functools import cache
 
 import pytest
 
-from hw.params import preset, topology
-from tb.reads import ReadRun, design, play
+from hw.presets import preset, topology
+from tb.play import design, play
+from tb.reads import ReadRun
 from tb.simulator import Simulator, build
 
 pytestmark = pytest.mark.slow

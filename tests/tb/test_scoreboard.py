@@ -1,13 +1,15 @@
-"""The plain-Python scoreboard: silent over what was asked for, loud over everything else."""
+"""The scoreboard of reads: silent over what was asked for, loud over everything else."""
 
 from collections import Counter
 
 import pytest
 
 from hw.gpu.router import Choice
-from hw.params import preset
+from hw.presets import preset
 from hw.ucie.transaction import Header, MessageClass, Route
-from tb.vip.content import beat_lanes
+from tb.vip.content import beat_lanes, blank_lanes
+from tb.vip.page_contents import BLANK, Change
+from tb.vip.requests import ReadRequest
 from tb.vip.scoreboard import COMPLETION_CLOCKS, Scoreboard, ScoreboardError
 
 MACHINE = preset("mini")
@@ -15,18 +17,19 @@ FIRST, PAGES, TAG = 1000, 3, 77
 BEATS = PAGES * 4
 
 
-def delivery(page, beat, **wrong):
+def delivery(page, beat, *, ends=False, version=0, **wrong):
     """A beat of the read at the Direct sink, all right but for ``wrong``."""
     number = (FIRST + page) * 4 + beat
     fields = {
         "tag": TAG,
         "page": page,
         "beat": beat,
+        "page_end": ends,
         "address": number,  # beats of `mini` are as long as the unit of addresses
         "message_class": MessageClass.READ_DATA,
         "route": Route.DIRECT,
     }
-    lanes = beat_lanes(0, wrong.pop("content", number), MACHINE.lanes)
+    lanes = beat_lanes(0, wrong.pop("content", number), MACHINE.lanes, version)
     return Header.const(fields | wrong).as_bits(), lanes
 
 
@@ -37,10 +40,19 @@ def scoreboard(**changes):
     return board
 
 
-def play(beats, *, reported=True, poison=False, clocks=1):
+def ask(board, first, pages, tag, choice, **fields):
+    """Have a read accepted, and taken up by the base die one clock later."""
+    request = ReadRequest(first=first, pages=pages, choice=choice, **fields)
+    route = board.accepted(request, tag)
+    board.begin_clock()
+    board.taken_up(route, 0)
+    return route
+
+
+def play(beats, *, reported=True, poison=False, clocks=1, board=None, **fields):
     """A board after one read of three pages, whose beats are ``beats``."""
-    board = scoreboard()
-    board.accepted(FIRST, PAGES, TAG, Choice.DIRECT)
+    board = board or scoreboard()
+    ask(board, FIRST, fields.pop("pages", PAGES), TAG, Choice.DIRECT, **fields)
     for header, lanes in beats:
         board.begin_clock()
         board.beat(Route.DIRECT, 0, header, lanes)
@@ -52,7 +64,7 @@ def play(beats, *, reported=True, poison=False, clocks=1):
 
 
 # Pages out of order, beats starting anywhere and wrapping.
-GOOD = [delivery(page, (page + k) % 4) for page in (2, 0, 1) for k in range(4)]
+GOOD = [delivery(page, (page + k) % 4, ends=k == 3) for page in (2, 0, 1) for k in range(4)]
 READ_OUT = Counter(range(FIRST, FIRST + PAGES))
 
 
@@ -69,7 +81,7 @@ def test_silent_over_a_good_read():
     ("wrong", "match"),
     [
         ({"content": 5}, "wrong data"),
-        ({"poison": 1}, "poison of beat"),
+        ({"page_end": 1}, "page_end of beat"),
         ({"address": 9}, "address of beat"),
         ({"tag": TAG + 1}, "is not outstanding there"),
         ({"route": Route.RELAY}, "route of beat"),
@@ -132,9 +144,14 @@ def test_completion_repeated():
         board.done(Route.DIRECT, TAG, False)
 
 
-def test_completion_poisoned():
-    with pytest.raises(ScoreboardError, match="reported as poisoned"):
+def test_poison_of_a_beat_is_that_of_its_read():
+    with pytest.raises(ScoreboardError, match="was reported as poisoned"):
         play(GOOD, poison=True)
+    poisoned = [*GOOD[:5], delivery(0, 1, poison=1, content=5), *GOOD[6:]]
+    board = play(poisoned, poison=True)
+    assert board.poisoned == [1]
+    with pytest.raises(ScoreboardError, match="was not reported as poisoned"):
+        play(poisoned)
 
 
 @pytest.mark.parametrize("change", [{FIRST: 1}, {FIRST: -1}, {5: 1}])
@@ -148,9 +165,8 @@ def test_nand_read_what_nobody_asked_for(change):
 def test_router_must_choose_the_lighter_path():
     board = scoreboard()
     choose = Choice.LEAST_LOADED
-    routes = [board.accepted(0, pages, tag, choice) for tag, (pages, choice) in enumerate(
-        [(10, choose), (20, choose), (10, choose), (1, choose), (5, Choice.RELAY), (9, choose)]
-    )]  # fmt: skip
+    asked = [(10, choose), (20, choose), (10, choose), (1, choose), (5, Choice.RELAY), (9, choose)]
+    routes = [ask(board, 0, pages, tag, choice) for tag, (pages, choice) in enumerate(asked)]
     direct, relay = Route.DIRECT, Route.RELAY
     # Direct on a tie; outstanding after each: 10/0, 10/20, 20/20, 21/20, 21/25, 30/25.
     assert routes == [direct, relay, direct, direct, relay, direct]
@@ -158,23 +174,87 @@ def test_router_must_choose_the_lighter_path():
 
 def test_page_that_arrives_counts_from_the_next_clock():
     board = scoreboard(window=1)
-    board.accepted(FIRST, 1, TAG, Choice.DIRECT)
+    ask(board, FIRST, 1, TAG, Choice.DIRECT)
     for k in range(4):
-        header, lanes = delivery(0, k)
+        header, lanes = delivery(0, k, ends=k == 3)
         board.beat(Route.DIRECT, 0, header, lanes)
+    another = ReadRequest(first=0, choice=Choice.DIRECT)
     with pytest.raises(ScoreboardError, match="window of DIRECT used up"):
-        board.accepted(0, 1, 1, Choice.DIRECT)
+        board.accepted(another, 1)
     board.begin_clock()
-    board.accepted(0, 1, 1, Choice.DIRECT)
+    board.accepted(another, 1)
 
 
 def test_router_has_so_many_slots():
     board = scoreboard()
     for tag in range(MACHINE.credits.descriptors):
-        board.accepted(0, 1, tag, Choice.RELAY)
-    board.accepted(0, 1, 99, Choice.DIRECT)
+        ask(board, 0, 1, tag, Choice.RELAY)
+    ask(board, 0, 1, 99, Choice.DIRECT)
     with pytest.raises(ScoreboardError, match="without a free slot of RELAY"):
-        board.accepted(0, 1, 100, Choice.RELAY)
+        ask(board, 0, 1, 100, Choice.RELAY)
+
+
+def small(beats, **changes):
+    """Beats of page 0 in this order, the last with ``page_end``."""
+    return [delivery(0, beat, ends=beat == beats[-1], **changes) for beat in beats]
+
+
+@pytest.mark.parametrize(("offset", "units"), [(0, 1), (1, 2), (2, 2), (0, 3)])
+def test_a_piece_of_a_page_is_its_beats(offset, units):
+    wanted = list(range(offset, offset + units))
+    fields = {"pages": 1, "offset": offset, "units": units}
+    for turned in (wanted, [*wanted[1:], *wanted[:1]]):  # a die may begin in its middle
+        assert play(small(turned), **fields).pages_taken == [1]
+    with pytest.raises(ScoreboardError, match=r"pages missing|never completed|page_end"):
+        play(small(wanted[:-1]), **fields)
+    with pytest.raises(ScoreboardError, match=r"was not wanted|came before|page_end"):
+        play(small([*wanted, 3 - 3 * (wanted[-1] == 3)]), **fields)
+
+
+def written(board, page, version, *, cause, ends, covers=True):
+    change = Change(cause, version, cause, covers=covers, ends=ends)
+    board.contents[0].change(page, change, oldest=0)
+
+
+def test_a_read_gives_what_was_written_before_it():
+    board = scoreboard()
+    written(board, FIRST, 9, cause=0, ends=1)
+    play([delivery(0, k, ends=k == 3, version=9) for k in range(4)], pages=1, board=board)
+    for wrong in (0, 8):
+        board = scoreboard()
+        written(board, FIRST, 9, cause=0, ends=1)
+        with pytest.raises(ScoreboardError, match=f"holds version {wrong}, not version 9"):
+            play([delivery(0, 0, version=wrong)], pages=1, board=board)
+
+
+def test_a_read_does_not_give_what_is_written_after_it():
+    board = scoreboard()
+    ask(board, FIRST, 1, TAG, Choice.DIRECT)
+    written(board, FIRST, 9, cause=5, ends=6)
+    board.beat(Route.DIRECT, 0, *delivery(0, 0))
+    with pytest.raises(ScoreboardError, match="holds version 9, not version 0"):
+        board.beat(Route.DIRECT, 0, *delivery(0, 1, version=9))
+
+
+def test_an_erase_nobody_waits_for_is_seen_whole_or_not_at_all():
+    header, _ = delivery(0, 1)
+    for later in (False, True):
+        board = scoreboard()
+        written(board, FIRST, BLANK, cause=None, ends=None, covers=False)
+        ask(board, FIRST, 1, TAG, Choice.DIRECT)
+        board.beat(Route.DIRECT, 0, *delivery(0, 0))
+        if later:
+            board.beat(Route.DIRECT, 0, *delivery(0, 1))
+            continue
+        with pytest.raises(ScoreboardError, match="holds blank, the beats before it version 0"):
+            board.beat(Route.DIRECT, 0, header, blank_lanes(MACHINE.lanes))
+
+
+def test_a_read_must_not_overtake_a_write():
+    board = scoreboard()
+    board.contents[0].taken_up(FIRST, 1)
+    with pytest.raises(AssertionError, match=f"page {FIRST} overtook a write"):
+        play(GOOD[4:5], board=board)
 
 
 @pytest.mark.parametrize(

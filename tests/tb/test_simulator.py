@@ -76,6 +76,11 @@ def test_key_covers_what_the_component_imports():
     assert not any(path.startswith(("hw/hbf", ".venv")) for path in covered)
 
 
+def test_key_covers_register_maps():
+    covered = imports(REPOSITORY / "tb" / "vip" / "registers.py")
+    assert REPOSITORY / "hw" / "registers" / "hbf.rdl" in covered
+
+
 def test_interrupted_build_is_not_reused(icarus, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt

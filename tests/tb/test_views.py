@@ -7,8 +7,9 @@ import pytest
 from vcdvcd import VCDVCD
 
 from hw.errors import InputError
-from hw.params import preset, topology
-from tb.reads import ReadRun, read, with_pairs
+from hw.presets import preset, topology
+from tb.play import read
+from tb.reads import ReadRun, with_pairs
 from tb.simulator import Simulator
 from tb.views import write_views
 from tb.views.__main__ import main

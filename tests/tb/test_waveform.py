@@ -3,7 +3,7 @@
 import pytest
 
 from hw.errors import InputError
-from hw.params import preset, topology
+from hw.presets import preset, topology
 from tb.reads import ReadRun, with_pairs
 from tb.waveform import read_instants
 

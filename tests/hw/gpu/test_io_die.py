@@ -3,12 +3,14 @@
 
 import random
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 
 from hw.gpu.io_die import GpuIoDie
 from hw.gpu.router import Choice
-from tests.hw.beats import Quiet, set_lanes
+from hw.ucie.transaction import MessageClass, Operation, Owner
+from tests.hw.beats import Quiet, get_lanes, set_lanes
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
@@ -77,7 +79,13 @@ def test_done_once_when_both_pairs_are_whole(path, seed):
                     slot, page, beat, poison = beats[pair].popleft()
                     ctx.set(
                         ports[pair].header,
-                        {"tag": slot, "page": page, "beat": beat, "poison": poison},
+                        {
+                            "tag": slot,
+                            "page": page,
+                            "beat": beat,
+                            "page_end": beat == 3,
+                            "poison": poison,
+                        },
                     )
                     set_lanes(ctx, ports[pair], 4 * page + beat)
                     credits[pair] -= 1
@@ -125,7 +133,9 @@ def test_reads_that_end_in_one_clock_are_told_one_by_one():
                 ctx.set(dut.direct_data[pair].valid, clock < 8)
                 slot = order[clock // 4 % 2]
                 # The read with tag 80, in slot 1, is bad on one pair.
-                header = {"tag": slot, "beat": clock % 4, "poison": slot == 1 == pair}
+                ends = clock % 4 == 3
+                header = {"tag": slot, "beat": clock % 4, "page_end": ends}
+                header["poison"] = slot == 1 == pair
                 ctx.set(dut.direct_data[pair].header, header)
             done = ctx.get(dut.direct_done)
             if done.valid:
@@ -140,3 +150,90 @@ def test_reads_that_end_in_one_clock_are_told_one_by_one():
 def test_needs_a_path():
     with pytest.raises(ValueError, match="direct path, the relay path or both"):
         GpuIoDie(TINY, pairs=1, direct=False, relay=False)
+
+
+def test_a_write_goes_to_every_pair_and_each_answers_for_itself():
+    """The pairs grant, take and answer at their own pace; each fetches its own stripe."""
+    pick = random.Random(3)
+    dut = GpuIoDie(TINY, pairs=PAIRS, direct=True, relay=False)
+    jobs = [
+        {"first": 16 * k, "pages": pick.randint(1, 3), "tag": 50 + k,
+         "operation": Operation.TRIM if k == 2 else Operation.WRITE, "owner": Owner.KV}
+        for k in range(5)
+    ]  # fmt: skip
+    asked, sent, ended = ([[] for _ in range(PAIRS)] for _ in range(3))
+
+    async def bench(ctx):
+        ctx = Quiet(ctx)
+        ctx.set(dut.link_rate, 65_536)
+        left, replies = deque(jobs), [deque() for _ in range(PAIRS)]
+        fetched, owed = [None] * PAIRS, [0] * PAIRS
+        beats_left = [{} for _ in range(PAIRS)]
+        while min(map(len, ended)) < len(jobs):
+            ctx.set(dut.write.valid, bool(left))
+            if left:
+                ctx.set(dut.write.payload, left[0])
+                if ctx.get(dut.write.ready):
+                    left.popleft()
+            for pair in range(PAIRS):
+                request, data, reply = (
+                    getattr(dut, f"direct_{name}")[pair]
+                    for name in ("write", "write_data", "reply")
+                )
+                if fetched[pair] is not None:
+                    lanes = SimpleNamespace(lanes=[dut.fetch_lanes[pair][k] for k in range(8)])
+                    set_lanes(ctx, lanes, fetched[pair])
+                seen = ctx.get(request.valid)
+                ctx.set(request.credit, seen)
+                if seen:
+                    header = ctx.get(request.header)
+                    pages = header.length * 64 // 256
+                    asked[pair].append((header.address * 64 // 256, pages, header.tag))
+                    grants = header.operation == Operation.WRITE
+                    if grants:
+                        beats_left[pair][header.tag] = 4 * pages
+                        replies[pair] += [("grant", header.tag, page) for page in range(pages)]
+                    else:
+                        replies[pair].append(("end", header.tag, 0))
+                owed[pair] -= ctx.get(reply.credit)
+                chance = (0.1, 0.8)[pair]
+                can = bool(replies[pair]) and owed[pair] < 4 and pick.random() < chance
+                ctx.set(reply.valid, can)
+                if can:
+                    owed[pair] += 1
+                    kind, tag, page = replies[pair].popleft()
+                    grants = kind == "grant"
+                    what = MessageClass.GRANT if grants else MessageClass.COMPLETION
+                    ctx.set(
+                        reply.header,
+                        {"message_class": what, "tag": tag, "page": page, "chunk_end": not grants,
+                         "status": 0 if grants else pair},
+                    )  # fmt: skip
+                ctx.set(data.credit, ctx.get(data.valid))
+                if ctx.get(data.valid):
+                    label = ctx.get(data.header)
+                    beat = label.tag << 14 | label.page << 2 | label.beat
+                    assert get_lanes(ctx, data) == pair << 40 | beat
+                    sent[pair].append((label.tag, label.page, label.beat))
+                    beats_left[pair][label.tag] -= 1
+                    if not beats_left[pair][label.tag]:
+                        replies[pair].append(("end", label.tag, 0))
+                fetch = ctx.get(dut.fetch[pair])
+                beat = fetch.tag << 14 | fetch.page << 2 | fetch.beat
+                fetched[pair] = pair << 40 | beat if fetch.valid else None
+                done = ctx.get(dut.write_done[pair])
+                if done.valid and done.last:
+                    ended[pair].append((done.tag, done.status))
+            await ctx.tick()
+
+    simulate(dut, bench, clocks=2500)
+    pages = [
+        (job["tag"], page)
+        for job in jobs
+        if job["operation"] == Operation.WRITE
+        for page in range(job["pages"])
+    ]
+    for pair in range(PAIRS):
+        assert asked[pair] == [(job["first"], job["pages"], job["tag"]) for job in jobs]
+        assert sorted(sent[pair]) == [(*page, beat) for page in pages for beat in range(4)]
+        assert sorted(ended[pair]) == [(job["tag"], pair) for job in jobs]

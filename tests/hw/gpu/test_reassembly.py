@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 
 from hw.gpu.reassembly import Reassembly
-from hw.params import preset
+from hw.presets import preset
 from tests.hw.beats import Quiet, get_lanes, set_lanes
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
@@ -62,17 +62,23 @@ def test_every_beat_has_its_address_and_every_read_completes_once(seed, stall):
                     for k in range(4):
                         number = 4 * (read.pages - len(read.left) - 1) + k
                         poison = number == read.poison_at
-                        beats.append((read, page, (start + k) % 4, poison, content))
+                        beats.append((read, page, (start + k) % 4, k == 3, poison, content))
                         content += 1
             ctx.set(dut.begin, begin)
             sends = bool(beats) and credits > 0 and not begin["valid"] and pick.random() < 0.8
             ctx.set(dut.port.valid, sends)
             if sends:
-                read, page, beat, poison, word = beats.popleft()
+                read, page, beat, ends, poison, word = beats.popleft()
                 on_way.append((read, page, beat, poison, word))
                 ctx.set(
                     dut.port.header,
-                    {"tag": read.slot, "page": page, "beat": beat, "poison": poison},
+                    {
+                        "tag": read.slot,
+                        "page": page,
+                        "beat": beat,
+                        "page_end": ends,
+                        "poison": poison,
+                    },
                 )
                 set_lanes(ctx, dut.port, word)
                 credits -= 1
@@ -144,7 +150,7 @@ def test_latency_of_beats_and_completions():
         ctx.set(dut.o.ready, 1)
         for clock in range(10):
             ctx.set(dut.port.valid, clock < 4)
-            ctx.set(dut.port.header, {"tag": 1, "beat": clock % 4})
+            ctx.set(dut.port.header, {"tag": 1, "beat": clock % 4, "page_end": clock == 3})
             beats.append(ctx.get(dut.o.valid))
             completions.append(ctx.get(dut.completed.valid))
             await ctx.tick()
@@ -152,3 +158,34 @@ def test_latency_of_beats_and_completions():
     simulate(dut, bench, clocks=20)
     assert beats == [0, 0, 1, 1, 1, 1, 0, 0, 0, 0]
     assert completions == [0, 0, 0, 0, 0, 0, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("beats", [[0], [3], [1, 2], [2, 3, 0], [0, 1, 2, 3]])
+def test_a_piece_of_a_page_is_a_whole_read(beats):
+    """A small read brings some beats of its page, in any order; the last is marked."""
+    dut = Reassembly(TINY)
+    came, completions = [], []
+
+    async def bench(ctx):
+        begin = {"valid": 1, "slot": 2, "first": 9, "pages": 1, "tag": 5}
+        for at, clocks in ((0, 12), (20, 12)):  # twice: the first leaves nothing behind
+            ctx.set(dut.begin, begin)
+            await ctx.tick()
+            ctx.set(dut.begin.valid, 0)
+            ctx.set(dut.o.ready, 1)
+            for clock in range(clocks):
+                ctx.set(dut.port.valid, clock < len(beats))
+                if clock < len(beats):
+                    ends = clock == len(beats) - 1
+                    header = {"tag": 2, "beat": beats[clock], "page_end": ends}
+                    ctx.set(dut.port.header, header)
+                if ctx.get(dut.o.valid):
+                    came.append(64 * ctx.get(dut.o.header.address))
+                if ctx.get(dut.completed.valid):
+                    completions.append((at + clock, ctx.get(dut.completed.slot)))
+                await ctx.tick()
+
+    simulate(dut, bench, clocks=50)
+    assert came == [9 * 256 + 64 * beat for beat in beats] * 2
+    end = 2 + len(beats)  # two clocks of latency, and one after the last beat
+    assert completions == [(end, 2), (20 + end, 2)]

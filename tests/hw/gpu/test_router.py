@@ -37,6 +37,11 @@ def test_takes_and_sends_reads_as_promised(paths, pairs):
                     "tag": pick.randrange(4096),
                     "choice": pick.choice((Choice.DIRECT, Choice.RELAY, Choice.LEAST_LOADED)),
                 }
+                read |= {"offset": 0, "units": 0}
+                if pick.random() < 0.3:  # a piece of one page
+                    offset = pick.randrange(PAGE_UNITS)
+                    units = pick.randint(1, PAGE_UNITS - max(1, offset))
+                    read |= {"pages": 1, "offset": offset, "units": units}
                 if not all(paths):  # what goes to a missing path waits forever, see below
                     only = Choice.DIRECT if paths[0] else Choice.RELAY
                     read["choice"] = pick.choice((only, Choice.LEAST_LOADED))
@@ -72,8 +77,8 @@ def test_takes_and_sends_reads_as_promised(paths, pairs):
                 assert header.tag < SLOTS and header.tag not in waiting[takes], say
                 assert header.operation == Operation.READ
                 assert header.message_class == MessageClass.REQUEST
-                assert header.address == read["first"] * PAGE_UNITS
-                assert header.length == read["pages"] * PAGE_UNITS
+                assert header.address == read["first"] * PAGE_UNITS + read["offset"]
+                assert header.length == (read["units"] or read["pages"] * PAGE_UNITS)
 
             # Pages come in, from each pair one a clock; a slot is done after its last page.
             for p in range(2):

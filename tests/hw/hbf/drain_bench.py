@@ -1,10 +1,12 @@
 """Bench of one drain engine: plays SRAM, labels and fill, and records all that happens."""
 
 import random
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
 from hw.hbf.drain import DrainEngine
+from hw.sram.regions import READ_CLOCKS
 from hw.ucie.transaction import Route
 from tests.hw.beats import Quiet, get_lanes, set_lanes
 from tests.hw.machines import TINY
@@ -19,23 +21,53 @@ def stored(region: int, row: int, group: int) -> int:
     return (region << 4 | row) << 2 | group
 
 
+def poisoned(region: int, row: int, group: int) -> bool:
+    """Whether it cannot be corrected."""
+    return stored(region, row, group) % 5 == 0
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A page that is in SRAM."""
+
+    clock: int
+    die: int
+    slot: Slot
+    label: tuple[int, int]  # tag, page
+    beats: tuple[int, int]  # the first and the last that are wanted
+
+
 @dataclass
 class Trace:
     """What a drain did, by clock."""
 
-    fills: list[tuple[int, int, Slot, tuple[int, int]]] = field(default_factory=list)
+    fills: list[Filled] = field(default_factory=list)
     admitted: list[bool] = field(default_factory=list)
     chunk_end: list[bool] = field(default_factory=list)
-    sent: list[int] = field(default_factory=list)
+    drains: list[int] = field(default_factory=list)
+    sent: list[tuple[int, int]] = field(default_factory=list)  # clock, beats
     reads: dict[int, tuple[int, int]] = field(default_factory=dict)  # region, row
     frees: list[tuple[int, int, Slot]] = field(default_factory=list)
     beats: dict[int, tuple[Any, int]] = field(default_factory=dict)  # header, content
 
 
 def drained(
-    route: Route, start: int, *, rate: int, fill: float, admit: float, seed: int, clocks: int
+    route: Route,
+    start: int,
+    *,
+    rate: int,
+    fill: float,
+    admit: float,
+    seed: int,
+    clocks: int,
+    partial: float = 0.0,
+    whole_regions: bool = False,
 ) -> Trace:
-    """Fill every free slot with chance ``fill`` a clock, admit with chance ``admit``."""
+    """Fill every free slot with chance ``fill`` a clock, admit with chance ``admit``.
+
+    A share ``partial`` of the pages is wanted in part; with ``whole_regions`` a region drains only
+    for some of the time.
+    """
     dut, trace, pick = DrainEngine(TINY, route=route, start=start), Trace(), random.Random(seed)
     free = [[(s, r) for s in range(4) for r in range(2)] for _ in range(DIES)]
     ports = list(dut.ready)
@@ -44,7 +76,7 @@ def drained(
     async def bench(ctx):
         ctx = Quiet(ctx)
         asked: Slot | None = None  # in the clock before
-        read: tuple[int, int, int] | None = None
+        reads: deque[tuple[int, int, int] | None] = deque([None] * READ_CLOCKS, READ_CLOCKS)
         ctx.set(dut.rate, rate)
         for clock in range(clocks):
             now = clock % 4
@@ -53,25 +85,37 @@ def drained(
             trace.chunk_end.append(pick.random() < 0.3)
             ctx.set(dut.admit, trace.admitted[-1])
             ctx.set(dut.chunk_end, trace.chunk_end[-1])
+            trace.drains.append(1 + clock // 50 % 3 if whole_regions else 3)
+            ctx.set(dut.drains, trace.drains[-1])
             for d in range(DIES):
                 fills = bool(free[d]) and pick.random() < fill
                 ready: dict[str, Any] = {"valid": fills}
                 if fills:
                     slot = free[d].pop(pick.randrange(len(free[d])))
-                    ready["slot"] = {"subarray": slot[0], "region": slot[1]}
+                    first, last = 0, 3
+                    if pick.random() < partial:
+                        first, last = sorted(pick.choices(range(4), k=2))
+                    ready["page"] = {
+                        "slot": {"subarray": slot[0], "region": slot[1]},
+                        "first_beat": first,
+                        "last_beat": last,
+                    }
                     labels[d, slot] = (pick.randrange(4096), pick.randrange(4096))
-                    trace.fills.append((clock, d, slot, labels[d, slot]))
+                    trace.fills.append(Filled(clock, d, slot, labels[d, slot], (first, last)))
                 ctx.set(ports[d], ready)
                 tag, page = labels[d, asked] if asked and (d, asked) in labels else (0, 0)
                 ctx.set(dut.label[d], {"tag": tag, "page": page})
+            read = reads[0]
             set_lanes(ctx, dut, stored(*read) if read else 0xDEAD)
+            ctx.set(dut.poison, poisoned(*read) if read else True)
 
             if ctx.get(dut.sent):
-                trace.sent.append(clock)
-            read = asked = None
+                trace.sent.append((clock, ctx.get(dut.beats)))
+            asked = None
+            reads.append(None)
             if ctx.get(dut.read_en):
                 trace.reads[clock] = ctx.get(dut.read_region), ctx.get(dut.read_row)
-                read = (*trace.reads[clock], (now - start) % 4)
+                reads[-1] = (*trace.reads[clock], (now - start) % 4)
             if ctx.get(dut.label_en):
                 asked = ctx.get(dut.label_slot.subarray), ctx.get(dut.label_slot.region)
             for d in range(DIES):

@@ -5,11 +5,15 @@ import random
 
 import pytest
 
+from hw.hbf.layouts import descriptor_layout
 from hw.hbf.page_walk import PageWalk, locate
-from hw.params import preset
+from hw.presets import preset
 from tests.hw.beats import side_by_side
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
+
+DESCRIPTOR = descriptor_layout(TINY)
+REST = ("tag", "first_beat", "last_beat", "epoch")  # what every page carries along
 
 
 def test_every_place_holds_one_page():
@@ -34,22 +38,30 @@ def descriptors(pick):
     """Reads of all sizes, shorter than the dies are many and up to two waves."""
     for tag in range(60):
         pages = pick.choice((1, 2, 3, 5, 16, pick.randint(1, 33)))
-        yield {"first": pick.randrange(256 - pages + 1), "pages": pages, "tag": 4000 - tag}
+        yield {
+            "first": pick.randrange(256 - pages + 1),
+            "pages": pages,
+            "tag": 4000 - tag,
+            "first_beat": pick.randrange(4),
+            "last_beat": pick.randrange(4),
+            "epoch": pick.randrange(2),
+        }
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_dies_walk_exactly_the_pages_asked_for(seed):
     pick = random.Random(seed)
     asked = list(descriptors(pick))
-    walks = [PageWalk(TINY, die=d, depth=4) for d in range(4)]
-    walked = [[] for _ in walks]  # (tag, page of the read, subarray, row)
+    walks = [PageWalk(TINY, die=d, depth=4, descriptor=DESCRIPTOR) for d in range(4)]
+    walked = [[] for _ in walks]  # (page of the read, subarray, row), and what goes with it
     expected = [[] for _ in walks]
     for read in asked:
         for page in range(read["pages"]):
             # Consecutive pages lie on consecutive dies, then subarrays, then rows.
             stack_page = read["first"] + page
             place = (stack_page // 4 % 4, stack_page // 16)
-            expected[stack_page % 4].append((read["tag"], page, *place))
+            rest = tuple(read[name] for name in REST)
+            expected[stack_page % 4].append(((page, *place), rest))
 
     async def bench(ctx):
         left = list(asked)
@@ -65,7 +77,8 @@ def test_dies_walk_exactly_the_pages_asked_for(seed):
                 ctx.set(walk.o.ready, ready)
                 if ready and ctx.get(walk.o.valid):
                     page = ctx.get(walk.o.payload)
-                    walked[die].append((page.tag, page.page, page.subarray, page.row))
+                    rest = tuple(getattr(page.rest, name) for name in REST)
+                    walked[die].append(((page.page, page.subarray, page.row), rest))
                     assert walked[die] == expected[die][: len(walked[die])], f"seed {seed}"
             if send:
                 left.pop(0)
@@ -78,7 +91,7 @@ def test_dies_walk_exactly_the_pages_asked_for(seed):
 
 
 def test_first_page_after_three_clocks_and_two_from_read_to_read():
-    dut = PageWalk(TINY, die=1, depth=4)
+    dut = PageWalk(TINY, die=1, depth=4, descriptor=DESCRIPTOR)
     valid = []
 
     async def bench(ctx):

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from hw.hbf.layouts import descriptor_layout
 from hw.hbf.pending import PendingPages
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
@@ -29,7 +30,7 @@ def test_each_page_waits_at_its_subarray_and_is_taken_in_order(seed):
         for tag in range(40)
     ]
     walk = pages_of(DIE, reads)
-    dut = PendingPages(TINY, die=DIE, depth=4)
+    dut = PendingPages(TINY, die=DIE, depth=4, descriptor=descriptor_layout(TINY))
     # A slow subarray, others quick: its pages must not hold up theirs.
     chance = [1.0, 0.9, 0.04, 0.5] if seed % 2 else [0.6] * 4
 
@@ -61,8 +62,8 @@ def test_each_page_waits_at_its_subarray_and_is_taken_in_order(seed):
             if able:
                 s = pick.choice(able)
                 ctx.set(dut.subarray, s)
-                label = ctx.get(dut.label)
-                assert (s, ctx.get(dut.row), label.tag, label.page) == waits_at[s], f"seed {seed}"
+                found = s, ctx.get(dut.row), ctx.get(dut.rest).tag, ctx.get(dut.page)
+                assert found == waits_at[s], f"seed {seed}"
                 waits_at[s] = None
                 taken += 1
             await ctx.tick()
@@ -72,7 +73,7 @@ def test_each_page_waits_at_its_subarray_and_is_taken_in_order(seed):
 
 
 def test_a_busy_subarray_stops_the_walk_a_wave_later():
-    dut = PendingPages(TINY, die=DIE, depth=4)
+    dut = PendingPages(TINY, die=DIE, depth=4, descriptor=descriptor_layout(TINY))
     taken = []
 
     async def bench(ctx):

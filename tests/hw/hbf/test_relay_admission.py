@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from hw.hbf.drain import RelayAdmission
+from hw.hbf.relay_admission import RelayAdmission
 from tests.hw.beats import Quiet
 from tests.hw.pysim import simulate
 

@@ -23,17 +23,25 @@ class Chunk:
     pages: list[list[Beat]]
     late: bool
 
+    @property
+    def beats(self) -> int:
+        return sum(map(len, self.pages))
 
-def chunks(pick: random.Random, count: int) -> list[Chunk]:
+
+def chunks(pick: random.Random, count: int, *, partial: float = 0.0) -> list[Chunk]:
+    """Chunks of pages, a share ``partial`` of which is not whole."""
     made, number = [], 0
     for _ in range(count):
         pages = []
         for _ in range(pick.randint(1, CHUNK_PAGES)):
             tag, page, start = pick.randrange(4096), pick.randrange(4096), pick.randrange(4)
-            # A page starts with any of its beats and wraps.
-            poison = pick.random() < 0.2
-            pages.append([(tag, page, (start + k) % 4, poison, number + k) for k in range(4)])
-            number += 4
+            # A page starts with any of its beats and wraps; any beat of it may be wrong.
+            beats = pick.randint(1, 4) if pick.random() < partial else 4
+            poison = [pick.random() < 0.2 for _ in range(beats)]
+            pages.append(
+                [(tag, page, (start + k) % 4, poison[k], number + k) for k in range(beats)]
+            )
+            number += beats
         made.append(Chunk(pages, len(pages) < CHUNK_PAGES and pick.random() < 0.5))
     return made
 
@@ -58,32 +66,33 @@ def relayed(
     """
     dut, run, pick = RelayBuffer(TINY), RelayRun(), random.Random(seed)
 
-    def messages() -> Iterator[tuple[Beat | None, bool, bool]]:
-        """Beat, whether it opens a chunk, whether it closes it."""
+    def messages() -> Iterator[tuple[Beat | None, bool, bool, bool]]:
+        """Beat, whether it opens a chunk, ends a page, is of a page that closes the chunk."""
         for chunk in work:
             for k, page in enumerate(chunk.pages):
                 ends = k == len(chunk.pages) - 1 and not chunk.late
                 for j, beat in enumerate(page):
-                    yield beat, k == j == 0, ends
+                    yield beat, k == j == 0, j == len(page) - 1, ends
             if chunk.late:
-                yield None, False, True
+                yield None, False, True, True
 
     async def bench(ctx):
         ctx = Quiet(ctx)
         ctx.set(dut.rate, rate)
         queue = deque(messages())
-        credits, held, clock, in_page = 2, 0, 0, 0
-        want = sum(len(chunk.pages) for chunk in work) * 4
+        credits, held, clock, between = 2, 0, 0, True  # between: pages
+        want = sum(chunk.beats for chunk in work)
+        page_ends = []  # of beats sent
         while len(run.came) < want or len(run.credits) < len(work):
             header = {"valid": 0}
-            beat, opens, closes = queue[0] if queue else (None, False, False)
-            pauses = in_page == 0 and pick.random() < gap
+            beat, opens, ends, closes = queue[0] if queue else (None, False, False, False)
+            pauses = between and pick.random() < gap
             sends = bool(queue) and not pauses and (credits > 0 or not opens)
             ctx.set(dut.c_data.valid, sends)
             if sends:
                 queue.popleft()
                 credits -= opens
-                in_page = (in_page + 1) % 4 if beat else 0
+                between = ends
                 if beat:
                     tag, page, number, poison, content = beat
                     header = {
@@ -92,16 +101,16 @@ def relayed(
                         "page": page,
                         "beat": number,
                         "poison": poison,
+                        "page_end": ends,
                         "chunk_end": closes,
                     }
                     set_lanes(ctx, dut.c_data, content)
                     run.sent.append((clock, beat))
-                    last = in_page == 0
+                    page_ends.append(ends)
                 else:
                     header = {"message_class": MessageClass.COMPLETION, "chunk_end": 1}
-                    last = True
                 ctx.set(dut.c_data.header, header)
-                if closes and last:
+                if closes and ends:
                     run.closed.append(clock)
             gives = held > 0 and pick.random() >= stall
             ctx.set(dut.b_data.credit, gives)
@@ -109,6 +118,7 @@ def relayed(
             if ctx.get(dut.b_data.valid):
                 head = ctx.get(dut.b_data.header)
                 assert head.message_class == MessageClass.RELAY_DATA and head.route == 1
+                assert head.page_end == page_ends[len(run.came)], f"clock {clock}, seed {seed}"
                 content = get_lanes(ctx, dut.b_data)
                 run.came.append((clock, (head.tag, head.page, head.beat, head.poison, content)))
                 held += 1

@@ -2,11 +2,13 @@
 
 import random
 from collections import deque
+from types import SimpleNamespace
 
 from amaranth.back import rtlil
 
 from hw.hbm.base_die import HbmBaseDie
-from tests.hw.beats import Quiet
+from hw.ucie.transaction import MessageClass, Operation, Owner
+from tests.hw.beats import Quiet, get_lanes, set_lanes
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
@@ -57,6 +59,76 @@ def test_relay_path_holds_no_memory_but_its_two_regions():
                 words = line.split()
                 sizes.append((name, int(words[words.index("width") + 1]), int(words[-2])))
     stored = [bits * rows for name, bits, rows in sizes if ".bank" in name]
-    # Two regions of 1 KiB, and of the rest (labels, requests) no lane of 64 bits a beat.
     assert sum(stored) == 2 * 1024 * 8
-    assert all(rows <= 2 * 4 for name, bits, rows in sizes if ".bank" not in name)
+    # The rest, for labels, requests and grants, holds not even one page.
+    assert sum(bits * rows for name, bits, rows in sizes if ".bank" not in name) < 256 * 8
+
+
+def test_writes_of_the_hbm_leave_over_link_c_page_by_page():
+    """A request, a grant for each of its pages, the page behind the token, one answer."""
+    pick = random.Random(2)
+    dut = HbmBaseDie(TINY)
+    jobs = [
+        {"first": 16 * k, "pages": pick.randint(1, 5), "tag": 100 + k, "operation": Operation.WRITE,
+         "owner": Owner.KV, "relocated": k % 2}
+        for k in range(6)
+    ]  # fmt: skip
+    asked, sent, ended = [], [], []
+
+    async def bench(ctx):
+        ctx = Quiet(ctx)
+        ctx.set(dut.link_rate, 65_536)
+        left, replies, fetched = deque(jobs), deque(), None
+        owed, beats_left, clock = 0, {}, 0
+        while len(ended) < len(jobs):
+            ctx.set(dut.writeback.valid, bool(left))
+            if left:
+                ctx.set(dut.writeback.payload, left[0])
+                if ctx.get(dut.writeback.ready):
+                    left.popleft()
+            if fetched is not None:
+                set_lanes(ctx, SimpleNamespace(lanes=dut.fetch_lanes), fetched)
+            if ctx.get(dut.c_write.valid):  # the HBF side grants in any order
+                header = ctx.get(dut.c_write.header)
+                asked.append((header.address * 64 // 256, header.length * 64 // 256, header.tag))
+                assert (header.operation, header.owner) == (Operation.WRITE, Owner.KV)
+                assert header.relocated == jobs[len(asked) - 1]["relocated"]
+                beats_left[header.tag] = 4 * asked[-1][1]
+                pages = pick.sample(range(asked[-1][1]), asked[-1][1])
+                replies += [("grant", header.tag, page) for page in pages]
+            ctx.set(dut.c_write.credit, ctx.get(dut.c_write.valid))
+            ctx.set(dut.c_data.valid, 0)
+            owed -= ctx.get(dut.c_reply.credit)
+            reply = replies.popleft() if replies and owed < 4 and pick.random() < 0.5 else None
+            ctx.set(dut.c_reply.valid, reply is not None)
+            if reply:
+                owed += 1
+                kind, tag, page = reply
+                grants = kind == "grant"
+                what = MessageClass.GRANT if grants else MessageClass.COMPLETION
+                header = {"message_class": what, "operation": Operation.WRITE, "tag": tag}
+                header |= {"page": page, "credit": tag << 4 | page, "chunk_end": not grants}
+                ctx.set(dut.c_reply.header, header)
+            data = dut.c_write_data
+            ctx.set(data.credit, ctx.get(data.valid))
+            if ctx.get(data.valid):
+                label = ctx.get(data.header)
+                assert label.credit == label.tag << 4 | label.page
+                assert get_lanes(ctx, data) == (label.tag << 14 | label.page << 2 | label.beat)
+                sent.append((label.tag, label.page, label.beat))
+                beats_left[label.tag] -= 1
+                if not beats_left[label.tag]:
+                    replies.append(("end", label.tag, 0))
+            fetch = ctx.get(dut.fetch)
+            fetched = fetch.tag << 14 | fetch.page << 2 | fetch.beat if fetch.valid else None
+            done = ctx.get(dut.write_done)
+            if done.valid and done.last:
+                ended.append(done.tag)
+            await ctx.tick()
+            clock += 1
+
+    simulate(dut, bench, clocks=1500)
+    assert asked == [(job["first"], job["pages"], job["tag"]) for job in jobs]
+    pages = [(job["tag"], page) for job in jobs for page in range(job["pages"])]
+    assert sorted(sent) == [(*page, beat) for page in pages for beat in range(4)]
+    assert ended == [job["tag"] for job in jobs]

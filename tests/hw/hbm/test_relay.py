@@ -10,21 +10,21 @@ from tests.hw.hbm.relay_bench import Chunk, chunks, relayed
 
 def sizes(work: list[Chunk]) -> list[int]:
     """Beats up to the end of each chunk."""
-    return list(accumulate(4 * len(chunk.pages) for chunk in work))
+    return list(accumulate(chunk.beats for chunk in work))
 
 
 @pytest.mark.parametrize(
-    ("seed", "rate", "gap", "stall"),
+    ("seed", "rate", "gap", "stall", "partial"),
     [
-        (0, 65_536, 0.0, 0.0),  # both links at full rate
-        (1, 65_536, 0.0, 0.9),  # the GPU side is what is waited for
-        (2, 65_536, 0.95, 0.2),  # the HBF side is what is waited for
-        (3, 51_200, 0.3, 0.3),
-        (4, 20_000, 0.0, 0.0),
+        (0, 65_536, 0.0, 0.0, 0.0),  # both links at full rate
+        (1, 65_536, 0.0, 0.9, 0.3),  # the GPU side is what is waited for
+        (2, 65_536, 0.95, 0.2, 0.0),  # the HBF side is what is waited for
+        (3, 51_200, 0.3, 0.3, 1.0),
+        (4, 20_000, 0.0, 0.0, 0.5),
     ],
 )
-def test_chunks_are_stored_and_forwarded_whole_and_in_order(seed, rate, gap, stall):
-    work = chunks(random.Random(seed), 25)
+def test_chunks_are_stored_and_forwarded_whole_and_in_order(seed, rate, gap, stall, partial):
+    work = chunks(random.Random(seed), 25, partial=partial)
     run = relayed(work, seed=seed, rate=rate, gap=gap, stall=stall)
     assert [beat for _, beat in run.came] == [beat for _, beat in run.sent], f"seed {seed}"
     begins = 0

@@ -6,7 +6,15 @@ import pytest
 from amaranth.hdl import Const
 from amaranth.lib.data import StructLayout
 
-from hw.ucie.transaction import HEADER_BYTES, Header, MessageClass, Operation, Route
+from hw.ucie.transaction import (
+    HEADER_BYTES,
+    Header,
+    MessageClass,
+    Operation,
+    Owner,
+    Route,
+    Status,
+)
 
 # Field, lowest bit and width, counted by hand from the format in the order of the wire.
 PLACES = [
@@ -22,7 +30,11 @@ PLACES = [
     ("poison", 94, 1),
     ("credit", 95, 16),
     ("epoch", 111, 1),
-    ("spare", 112, 16),
+    ("page_end", 112, 1),
+    ("owner", 113, 2),
+    ("relocated", 115, 1),
+    ("status", 116, 4),
+    ("spare", 120, 8),
 ]
 
 
@@ -52,11 +64,26 @@ def test_random_headers_round_trip() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "width"), [(Operation, 4), (MessageClass, 3), (Route, 1)], ids=lambda x: str(x)
+    ("names", "width"),
+    [(Operation, 4), (MessageClass, 3), (Route, 1), (Owner, 2)],
+    ids=lambda x: str(x),
 )
-def test_names_fit_their_field(names: type[Operation | MessageClass | Route], width: int) -> None:
+def test_names_fit_their_field(
+    names: type[Operation | MessageClass | Route | Owner], width: int
+) -> None:
     assert [name.value for name in names] == list(range(len(names)))
     assert len(names) <= 1 << width
+
+
+def test_status_has_the_numbers_of_the_write_table() -> None:
+    assert {status.name: status.value for status in Status} == {
+        "OK": 0,
+        "BAD_ADDRESS": 1,
+        "OVERLAP": 2,
+        "ILLEGAL_OWNER": 3,
+        "ORDER": 6,
+        "PROGRAM_FAILED": 7,
+    }
 
 
 def test_largest_transaction_has_a_length_and_pages() -> None:

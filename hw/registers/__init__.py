@@ -1,0 +1,1 @@
+"""Registers of the HBF base die, described once in SystemRDL."""

@@ -1,0 +1,183 @@
+"""The requester of writes: asks, sends the pages that are granted, tells how they ended."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from hw.params import TRANSACTION_PAGES, Machine
+from hw.ucie.credit import CreditCounter, RequestSender
+from hw.ucie.pacer import RATE_BITS, FramePacer
+from hw.ucie.transaction import (
+    ADDRESS_UNIT_BYTES,
+    DataPort,
+    MessageClass,
+    Operation,
+    RequestPort,
+)
+
+FRAME = 4  # beats of a page, sent without gap
+
+
+def write_request_layout(machine: Machine) -> data.StructLayout:
+    """A WRITE, TRIM or RELEASE of ``pages`` pages of the stack from page ``first``."""
+    return data.StructLayout(
+        {
+            "first": range(machine.geometry.stack_pages),
+            "pages": range(TRANSACTION_PAGES + 1),
+            "tag": 12,
+            "operation": 4,
+            "owner": 2,
+            "relocated": 1,
+        }
+    )
+
+
+def fetch_layout() -> data.StructLayout:
+    """A beat that is to be sent."""
+    return data.StructLayout({"valid": 1, "tag": 12, "page": 12, "beat": 2})
+
+
+def done_layout() -> data.StructLayout:
+    """How a transaction ended, or with ``last`` low one of its pages."""
+    return data.StructLayout(
+        {"valid": 1, "operation": 4, "tag": 12, "page": 12, "status": 4, "last": 1}
+    )
+
+
+class WriteSender(wiring.Component):
+    """Requester of one link, in the GPU I/O die and in the HBM base die.
+
+    Promise: requests leave in order. Each page that a GRANT names is sent exactly once, in order of
+    grants: four beats of WRITE_DATA without gap, which echo the token of the grant. The beats come
+    from the owner of this block: ``fetch`` names one, ``fetch_lanes`` must carry it one clock
+    later, whatever page of an outstanding write it is. TRIM and RELEASE are never granted, so they
+    send nothing. Each COMPLETION becomes one pulse of ``done``.
+
+    Latency: request 1 clock; GRANT to the first ``fetch`` 3 to 6 clocks (a frame of four clocks
+    begins), to the first beat one more; COMPLETION to ``done`` 1 clock, past grants that wait.
+    Throughput: one beat a clock, of which ``rate`` lets through a share. The lanes go through
+    combinationally.
+
+    Back-pressure: ``i`` waits for one of ``machine.credits.writes``; a page waits for the credit of
+    its four beats. ``done`` cannot be refused, and a granted page has its slot, so that replies
+    always flow: a reply credit comes back when a COMPLETION arrives or a page starts.
+
+    Members
+    -------
+    i : In(stream)
+    rate : beats a clock on the link, in 1/65536
+    request : Out(RequestPort), ``machine.credits.writes`` credits
+    reply : In(RequestPort), ``machine.credits.descriptors`` credits
+    data : Out(DataPort), ``machine.credits.rx_beats`` credits of one beat
+    fetch : Out; fetch_lanes : In(64) array
+    done : Out, a pulse
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        super().__init__(
+            {
+                "i": In(stream.Signature(write_request_layout(machine))),
+                "rate": In(RATE_BITS + 1),
+                "request": Out(RequestPort()),
+                "reply": In(RequestPort()),
+                "data": Out(DataPort(machine.lanes)),
+                "fetch": Out(fetch_layout()),
+                "fetch_lanes": In(64).array(machine.lanes),
+                "done": Out(done_layout()),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        machine = self._machine
+        replies = machine.credits.descriptors
+
+        # Requests ---------------------------------------------------------------------------------
+        units = exact_log2(machine.geometry.page_bytes // ADDRESS_UNIT_BYTES)
+        m.submodules.sender = sender = RequestSender(credits=machine.credits.writes)
+        wiring.connect(m, sender.port, wiring.flipped(self.request))
+        write, header = self.i.payload, sender.i.payload
+        m.d.comb += [
+            sender.i.valid.eq(self.i.valid),
+            self.i.ready.eq(sender.i.ready),
+            header.operation.eq(write.operation),
+            header.message_class.eq(MessageClass.REQUEST),
+            header.address.eq(write.first << units),
+            header.length.eq(write.pages << units),
+            header.tag.eq(write.tag),
+            header.owner.eq(write.owner),
+            header.relocated.eq(write.relocated),
+        ]
+
+        # Replies: grants wait, completions do not -------------------------------------------------
+        reply = self.reply.header
+        grant_type = data.StructLayout({"tag": 12, "page": 12, "token": 16})
+        # One more than the credits: a queue of two is not ready for the second of two in a row.
+        m.submodules.grants = grants = SyncFIFOBuffered(width=grant_type.size, depth=replies + 1)
+        grant, stored = grant_type(grants.r_data), grant_type(grants.w_data)
+        granted, answered, starts = Signal(), Signal(), Signal()
+        owed = Signal(range(replies + 1))  # credits that have not gone back
+        m.d.comb += [
+            granted.eq(self.reply.valid & (reply.message_class == MessageClass.GRANT)),
+            answered.eq(self.reply.valid & ~granted),
+            stored.tag.eq(reply.tag),
+            stored.page.eq(reply.page),
+            stored.token.eq(reply.credit),
+            grants.w_en.eq(granted),
+            grants.r_en.eq(starts),
+            self.reply.credit.eq(owed != 0),
+        ]
+        m.d.sync += [
+            owed.eq(owed + answered + starts - self.reply.credit),
+            self.done.valid.eq(answered & (reply.message_class == MessageClass.COMPLETION)),
+        ]
+        with m.If(answered):
+            m.d.sync += [
+                self.done.operation.eq(reply.operation),
+                self.done.tag.eq(reply.tag),
+                self.done.page.eq(reply.page),
+                self.done.status.eq(reply.status),
+                self.done.last.eq(reply.chunk_end),
+            ]
+
+        # Pages: frames of four clocks -------------------------------------------------------------
+        m.submodules.pacer = pacer = FramePacer()
+        m.submodules.credits = credits = CreditCounter(
+            initial=machine.credits.rx_beats, max_take=FRAME
+        )
+        frame, page = Signal(range(FRAME)), Signal(grant_type)
+        m.d.comb += [
+            pacer.rate.eq(self.rate),
+            pacer.tick.eq(frame == FRAME - 1),
+            starts.eq(pacer.grant & grants.r_rdy & (credits.count >= FRAME)),
+            pacer.use.eq(starts),
+            credits.give.eq(self.data.credit),
+            self.fetch.tag.eq(page.tag),
+            self.fetch.page.eq(page.page),
+            self.fetch.beat.eq(frame),
+        ]
+        m.d.sync += frame.eq(frame + 1)
+        with m.If(pacer.tick):
+            m.d.sync += self.fetch.valid.eq(starts)
+        with m.If(starts):
+            m.d.comb += credits.take.eq(FRAME)
+            m.d.sync += page.eq(grant)
+
+        # Link -------------------------------------------------------------------------------------
+        label = self.data.header
+        m.d.sync += self.data.valid.eq(self.fetch.valid)
+        with m.If(self.fetch.valid):
+            m.d.sync += [
+                label.operation.eq(Operation.WRITE),
+                label.message_class.eq(MessageClass.WRITE_DATA),
+                label.tag.eq(page.tag),
+                label.page.eq(page.page),
+                label.beat.eq(frame),
+                label.page_end.eq(frame == FRAME - 1),
+                label.credit.eq(page.token),
+            ]
+        m.d.comb += [self.data.lanes[k].eq(self.fetch_lanes[k]) for k in range(machine.lanes)]
+        return m

@@ -1,0 +1,1 @@
+"""Functional coverage of the package bench: points, what is counted into them, and reports."""

@@ -1,0 +1,78 @@
+"""What the package bench has to reach: the cover points, and which bins cannot be hit."""
+
+import itertools
+
+from hw.ucie.codes import Status
+from tb.coverage.points import Coverage, CoverPoint, Cross
+
+PATHS = ("direct", "relay")
+PORTS = ("write", "writeback")
+COMMANDS = ("SENSE", "LATCH", "LOAD", "PROGRAM", "ERASE", "SUSPEND", "RESUME", "STATUS")
+GATES = ("die", "plane", "sram", "path")
+READERS = ("direct", "relay", "program")
+MODES = (
+    "cache_read",
+    "lockstep",
+    "drain_whole_region",
+    "hold_until_programmed",
+    "suspend_enable",
+    "collect_enable",
+)
+
+# A slot of the transfer regions, and what happens to it.
+STATES = ("free", "read_reserved", "filled", "draining", "write_reserved", "granted", "arrived")
+STEPS = {  # of a slot, from which state to which
+    "sense": ("free", "read_reserved"),
+    "fill": ("read_reserved", "filled"),
+    "drain": ("filled", "draining"),
+    "drained": ("draining", "free"),
+    "reserve": ("free", "write_reserved"),
+    "grant": ("write_reserved", "granted"),
+    "arrive": ("granted", "arrived"),
+    "leave": ("arrived", "free"),
+    "refuse": ("write_reserved", "free"),
+}
+WRITING = ("write_reserved", "granted", "arrived")
+WRITE_STEPS = ("reserve", "grant", "arrive", "leave", "refuse")
+
+
+def gate_bin(gates: list[str]) -> str:
+    return "+".join(gates)
+
+
+def goals() -> Coverage:
+    """Fresh cover points."""
+    gates = [gate_bin(list(some)) for n in range(1, 5) for some in itertools.combinations(GATES, n)]
+    # All four beats are a whole page, and no piece of one.
+    pieces = [(first, last) for first in range(4) for last in range(first, 4)]
+    beats = [f"{first}-{last}" for first, last in pieces if (first, last) != (0, 3)]
+    last = [status.name for status in Status]
+    # Refused as a whole, so no page is told of.
+    whole = ("OK", "BAD_ADDRESS", "OVERLAP")
+    return Coverage(
+        [
+            CoverPoint("gates", gates),
+            CoverPoint("blocked_on", GATES),
+            CoverPoint("slot_steps", STEPS),
+            # The other slot of the subarray; it has one write under way at a time.
+            Cross(
+                "slot_beside",
+                [STATES, list(STEPS)],
+                never=[(state, step) for state in WRITING for step in WRITE_STEPS],
+            ),
+            CoverPoint("write_status", last),
+            CoverPoint("page_status", [name for name in last if name not in whole]),
+            CoverPoint("write_port", [f"{port}/{status}" for port in PORTS for status in last]),
+            CoverPoint("commands", COMMANDS),
+            Cross("suspend", [("program", "erase"), ("in time", "too late")]),
+            CoverPoint("read_while_suspended", ("program", "erase")),
+            CoverPoint("read_held", PATHS),
+            Cross("read_meets_write", [("older", "younger"), PATHS, PORTS]),
+            CoverPoint("collection", ("erased", "failed")),
+            CoverPoint("array_failure", ("program", "erase")),
+            Cross("ecc", [("corrected", "uncorrectable"), READERS]),
+            Cross("small_read", [PATHS, beats]),
+            Cross("modes", [MODES, ("on", "off")]),
+            CoverPoint("consumer", ("runs", "hesitates", "stands")),
+        ]
+    )

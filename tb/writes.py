@@ -1,0 +1,114 @@
+"""Writes, trims and releases that a run plays beside its reads."""
+
+from dataclasses import dataclass
+
+from hw.address_map import AddressMap
+from hw.errors import InputError
+from hw.hbf.layouts import MAX_PAGES
+from hw.params import Machine, Topology
+from hw.ucie.transaction import Operation, Owner
+from tb.vip.write_source import write_tag
+
+LINKS = {"write": "direct", "writeback": "relay"}  # port of the package, path of the topology
+VERSIONS = 63
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteRequest:
+    """A write of ``pages`` pages from page ``first`` of every stack.
+
+    Attributes:
+        port: ``write`` from the GPU over link A, or ``writeback`` from the HBM over link C.
+        version: Of the content, 1 to 63, see :mod:`tb.vip.content`.
+        relocated: The pages were written before, elsewhere.
+        barrier: It is sent only when all writes that its port sent before have been answered; for
+            runs in which only that port writes.
+    """
+
+    first: int
+    pages: int
+    port: str = "write"
+    version: int = 1
+    operation: Operation = Operation.WRITE
+    owner: Owner = Owner.KV
+    relocated: bool = False
+    barrier: bool = False
+
+    def check(self, where: str, machine: Machine, topology: Topology) -> None:
+        """Refuse what the package cannot be asked for.
+
+        Raises:
+            InputError: with the field and its value.
+        """
+        if self.port not in LINKS:
+            raise InputError(f"{where}.port {self.port!r} is unknown: choose {', '.join(LINKS)}")
+        if not getattr(topology, LINKS[self.port]):
+            raise InputError(
+                f"{where}.port {self.port!r} needs the {LINKS[self.port]} path, which topology "
+                f"{topology.name!r} does not have"
+            )
+        if not 1 <= self.pages <= MAX_PAGES:
+            raise InputError(f"{where}.pages is {self.pages!r}: must be 1 to {MAX_PAGES}")
+        if not 1 <= self.version <= VERSIONS:
+            raise InputError(f"{where}.version is {self.version!r}: must be 1 to {VERSIONS}")
+
+    def payload(self, index: int) -> dict[str, int]:
+        """Fields of :func:`hw.ucie.write_sender.write_request_layout`."""
+        return {
+            "first": self.first,
+            "pages": self.pages,
+            "tag": write_tag(index, self.version),
+            "operation": int(self.operation),
+            "owner": int(self.owner),
+            "relocated": int(self.relocated),
+        }
+
+
+def kv_writes(
+    machine: Machine,
+    *,
+    waves: int,
+    planes: range,
+    port: str = "write",
+    rewrite: bool = False,
+    trim: bool = False,
+) -> tuple[WriteRequest, ...]:
+    """Page waves of KV from row 0 of some planes on.
+
+    Args:
+        machine: Whose geometry counts.
+        waves: How many pages, in page waves; fewer planes take more rows for them.
+        planes: Where they go.
+        port: ``write`` or ``writeback``.
+        rewrite: Write them all once more, so that their blocks are erased first.
+        trim: Give them all up in the end, so that full blocks are collected.
+
+    Raises:
+        InputError: they do not fit.
+    """
+    g = machine.geometry
+    rows = waves * g.planes // max(1, len(planes))
+    if not 0 < rows <= g.rows:
+        raise InputError(
+            f"waves is {waves!r}: must be 1 to {g.rows * len(planes) // g.planes} in planes "
+            f"{planes.start} to {planes.stop - 1}"
+        )
+    at = AddressMap(g)
+    runs = at.split(at.plane_runs(planes, range(rows)), MAX_PAGES)
+    passes = [(Operation.WRITE, 1)]
+    if rewrite:
+        passes.append((Operation.WRITE, 2))
+    if trim:
+        passes.append((Operation.TRIM, 1))
+    return tuple(
+        WriteRequest(
+            first=run.first,
+            pages=run.pages,
+            port=port,
+            version=version,
+            operation=operation,
+            barrier=k == 0 and n > 0,
+        )
+        for n, (operation, version) in enumerate(passes)
+        for k, run in enumerate(runs)
+    )
