@@ -43,7 +43,7 @@ Route = Annotated[
 
 
 def _time(what: str) -> Any:
-    return typer.Option(help=what, rich_help_panel=NAND, min=0)
+    return typer.Option(help=what, rich_help_panel=NAND)
 
 
 def simulate(
