@@ -53,14 +53,19 @@ class ExpertRun:
         machine, topology: As in :class:`tb.reads.ReadRun`.
         experts: The pages of each expert in every stack, in the order of reading.
         assignment: Which path each takes.
+        group: Experts of a path that ask for all but their last run, one after the other, before
+            they ask for that; see :class:`perfmodel.memory.striping.Reading`.
     """
 
     machine: Machine
     topology: Topology
     experts: tuple[tuple[Run, ...], ...]
     assignment: Assignment
+    group: int = 1
 
     def __post_init__(self) -> None:
+        if self.group < 1:
+            raise InputError(f"group is {self.group!r}: must be at least one expert")
         if not self.experts:
             raise InputError("experts is empty: must be at least one expert")
         for k, runs in enumerate(self.experts):
@@ -70,10 +75,18 @@ class ExpertRun:
     @property
     def descriptors(self) -> list[tuple[int, Run]]:
         """What is asked for: number of the expert, and pages no longer than a transaction."""
+        runs: list[tuple[int, Run]] = []
+        together = self.group * self.assignment.paths
+        for begin in range(0, len(self.experts), together):
+            group = list(enumerate(self.experts))[begin : begin + together]
+            if self.group == 1:
+                runs += [(k, run) for k, of_expert in group for run in of_expert]
+            else:
+                runs += [(k, run) for k, of_expert in group for run in of_expert[:-1]]
+                runs += [(k, of_expert[-1]) for k, of_expert in group]
         return [
             (k, Run(at, min(MAX_PAGES, run.first + run.pages - at)))
-            for k, runs in enumerate(self.experts)
-            for run in runs
+            for k, run in runs
             for at in range(run.first, run.first + run.pages, MAX_PAGES)
         ]
 

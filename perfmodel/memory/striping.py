@@ -10,6 +10,7 @@ subarray senses, unless TSVs or links take longer.
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
@@ -230,22 +231,46 @@ def runs_of(layout: Layout, picked: Sequence[int]) -> list[tuple[Run, ...]]:
     return [layout.experts[k].runs(copy) for k, copy in zip(picked, copies, strict=True)]
 
 
-def chained(layout: Layout, picked: Sequence[int]) -> list[int]:
-    """The same experts in an order in which each starts in the wave where the last one ended.
+@dataclass(frozen=True)
+class Reading:
+    """A set of experts in an order of reading.
 
-    Where none does, the one that leaves the smallest gap follows.
+    Attributes:
+        experts: Numbers of the experts.
+        runs: What each of them reads.
+        group: Of the experts of a path, how many read their whole waves one after the other and
+            then their tails, which together make a whole wave.
+    """
+
+    experts: tuple[int, ...]
+    runs: tuple[tuple[Run, ...], ...]
+    group: int = 1
+
+
+def as_given(layout: Layout, picked: Sequence[int]) -> Reading:
+    """One expert after the other."""
+    return Reading(tuple(picked), tuple(runs_of(layout, picked)))
+
+
+def dealt(layout: Layout, picked: Sequence[int], paths: int) -> Reading:
+    """Experts that take ``paths`` in turn, each path's in groups with tails in different places.
+
+    A path walks its pages in order and no more than a wave ahead. What it asks for is even only if
+    it is so within about a wave: tails alone between whole waves are not, tails that fill a wave
+    are. An expert is then complete with its group.
     """
     wave = layout.map.geometry.wave_pages
-    left = list(picked)
-    order: list[int] = []
-    at = 0
-    while left:
-        following = min(left, key=lambda k: (layout.experts[k].runs()[0].first - at) % wave)
-        left.remove(following)
-        order.append(following)
-        last = layout.experts[following].runs()[-1]
-        at = last.first + last.pages
-    return order
+    runs = dict(zip(picked, runs_of(layout, picked), strict=True))
+    at: dict[int, list[int]] = {}
+    for k in picked:
+        at.setdefault(runs[k][-1].first % wave, []).append(k)
+    by_place = [at[place] for place in sorted(at)]
+    rounds = [[k for k in line if k is not None] for line in zip_longest(*by_place)]
+    order = []
+    for begin in range(0, len(rounds), paths):
+        for line in zip_longest(*rounds[begin : begin + paths]):
+            order += [k for k in line if k is not None]
+    return Reading(tuple(order), tuple(runs[k] for k in order), len(by_place))
 
 
 @dataclass(frozen=True, kw_only=True)

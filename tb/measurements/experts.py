@@ -21,8 +21,8 @@ from hw.params import Machine, Topology
 from hw.presets import preset, topology
 from perfmodel.memory.striping import (
     POLICIES,
-    chained,
-    choose_copies,
+    as_given,
+    dealt,
     expert_pages,
     lay_out,
     losses,
@@ -40,6 +40,7 @@ PICKED = (8, 32)  # of the 128 of a layer
 MODEL_SETS = 10_000
 WORKERS = 2  # simulations at a time
 LEAST_STEADY = 0.97
+DEALT = ("shelved", "two-choice")  # policies whose tails may be read in another order
 FULL_SIZE = preset("paper")
 
 Progress = Callable[[str], None]
@@ -54,20 +55,20 @@ class Case:
     Attributes:
         policy: Of placement.
         picked: Experts, in the order of reading.
-        chain: Whether that order is :func:`perfmodel.memory.striping.chained`.
+        deal: Whether they are read as :func:`perfmodel.memory.striping.dealt` says instead.
         set_seed: Of a random set; ``None`` for consecutive experts.
     """
 
     policy: str
     picked: tuple[int, ...]
     assignment: Assignment
-    chain: bool = False
+    deal: bool = False
     set_seed: int | None = None
 
     @property
     def name(self) -> str:
         kind = "consecutive" if self.set_seed is None else f"random (seed {self.set_seed})"
-        order = ", chained" if self.chain else ""
+        order = ", dealt" if self.deal else ""
         return f"{len(self.picked)} {kind}, {self.policy}{order}, {self.assignment.value}"
 
 
@@ -85,7 +86,7 @@ class Seen:
             "name": self.case.name,
             "policy": self.case.policy,
             "picked": list(self.case.picked),
-            "chained": self.case.chain,
+            "dealt": self.case.deal,
             "set_seed": self.case.set_seed,
             "bound_clocks": self.bound_clocks,
             "balanced_clocks": self.balanced_clocks,
@@ -210,7 +211,7 @@ class ExpertsMeasured:
             rows.append(
                 (
                     f"{len(case.picked)}",
-                    case.policy + (", chained" if case.chain else ""),
+                    case.policy + (", dealt" if case.deal else ""),
                     f"{case.set_seed}",
                     self._us(result.sensing_clocks),
                     self._us(result.clocks),
@@ -292,8 +293,8 @@ def cases(
                     set_seed=seed + k,
                 )
                 random.append(case)
-                if policy == "packed":
-                    random.append(dataclasses.replace(case, chain=True))
+                if policy in DEALT:
+                    random.append(dataclasses.replace(case, deal=True))
     return one_after_other + random
 
 
@@ -312,17 +313,24 @@ def play(
     """
     at = AddressMap(machine.geometry)
     layout = lay_out(case.policy, at, experts=experts_of(machine, pages), pages=pages)
-    picked = chained(layout, case.picked) if case.chain else list(case.picked)
-    copies = choose_copies(layout, picked)
-    runs = [layout.experts[k].runs(copy) for k, copy in zip(picked, copies, strict=True)]
+    if case.deal:
+        reading = dealt(layout, case.picked, case.assignment.paths)
+    else:
+        reading = as_given(layout, case.picked)
     result = stream(
         simulation,
-        ExpertRun(machine=machine, topology=links, experts=tuple(runs), assignment=case.assignment),
+        ExpertRun(
+            machine=machine,
+            topology=links,
+            experts=reading.runs,
+            assignment=case.assignment,
+            group=reading.group,
+        ),
         directory,
     )
     if result.wrong:
         raise RuntimeError(f"{case.name}: {result.wrong} wrong beats or broken NAND rules")
-    load = at.load([run for of_expert in runs for run in of_expert])
+    load = at.load([run for of_expert in reading.runs for run in of_expert])
     bound = read_bound(machine, load, case.assignment.paths)
     return Seen(
         case=case,

@@ -14,8 +14,9 @@ from perfmodel.memory.striping import (
     POLICIES,
     Layout,
     StoredExpert,
-    chained,
+    as_given,
     choose_copies,
+    dealt,
     expert_pages,
     lay_out,
     losses,
@@ -138,13 +139,22 @@ def test_pairs_of_places_are_all_used(policy):
         assert len(set(places)) == 6
 
 
-def test_chain_follows_where_the_last_one_ended():
-    layout = lay_out("packed", AT, experts=40, pages=288)
-    order = chained(layout, [7, 6, 5, 4, 12, 13, 14, 15])
-    assert sorted(order) == [4, 5, 6, 7, 12, 13, 14, 15]
-    ends = [(layout.experts[k].body[0].first + 288) % WAVE for k in order]
-    starts = [layout.experts[k].body[0].first % WAVE for k in order]
-    assert starts == [0, *ends[:-1]]
+@pytest.mark.parametrize("paths", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_dealt_tails_of_a_path_fill_waves(seed, paths):
+    layout = lay_out("two-choice", AT, experts=48, pages=288)
+    picked = random_sets(48, 16, 1, seed)[0].tolist()
+    reading = dealt(layout, picked, paths)
+    assert reading.group == 4
+    assert sorted(reading.experts) == sorted(picked)
+    given = as_given(layout, picked)
+    assert dict(zip(reading.experts, reading.runs, strict=True)) == dict(
+        zip(given.experts, given.runs, strict=True)
+    )
+    for path in range(paths):  # experts take the paths in turn
+        places = [runs[-1].first % WAVE for runs in reading.runs[path::paths]]
+        full = [places[k : k + 4] for k in range(0, len(places) // 4 * 4, 4)]
+        assert all(sorted(of_group) == [0, 32, 64, 96] for of_group in full[:-1]), f"seed {seed}"
 
 
 def test_bound_names_what_limits():

@@ -11,7 +11,7 @@ from hw.address_map import AddressMap, Run
 from hw.errors import InputError
 from hw.gpu.router import Choice
 from hw.presets import preset, topology
-from perfmodel.memory.striping import lay_out
+from perfmodel.memory.striping import as_given, dealt, lay_out, random_sets
 from tb.experts import Assignment, ExpertRun, stream
 from tb.measurements import experts as experiment
 from tb.play import design, play
@@ -146,6 +146,38 @@ def test_long_experts_take_several_descriptors():
     ]
 
 
+def test_a_group_asks_for_its_last_runs_at_the_end():
+    what = dataclasses.replace(expert_run(5, Assignment.ALTERNATE, "shelved"), group=2)
+    asked = [(k, run.pages) for k, run in what.descriptors]
+    assert asked == [
+        *((k, 256) for k in range(4)),
+        *((k, 32) for k in range(4)),
+        *((4, 256), (4, 32)),
+    ]
+    with pytest.raises(InputError, match="group is 0"):
+        dataclasses.replace(what, group=0)
+
+
+def test_dealt_tails_cost_nothing_and_tails_in_between_do(verilator):
+    """The walks of a path look a wave ahead: what it asks for must be even within that."""
+    layout = lay_out("two-choice", AT, experts=experiment.experts_of(MINI, PAGES), pages=PAGES)
+    picked = random_sets(len(layout.experts), 32, 1, 1)[0].tolist()
+
+    def sensing(reading):
+        run = ExpertRun(
+            machine=MINI,
+            topology=ONE_PAIR,
+            experts=reading.runs,
+            assignment=Assignment.ALTERNATE,
+            group=reading.group,
+        )
+        return stream(simulation(), run).sensing_clocks
+
+    ideal = 72 * MINI.t_read_cycles
+    assert sensing(dealt(layout, picked, 2)) == pytest.approx(ideal, rel=0.02)
+    assert sensing(as_given(layout, picked)) > 1.05 * ideal
+
+
 def test_a_list_is_read_in_its_order_over_its_paths(verilator):
     run = listed((9, 3, Choice.RELAY), (500, 40, Choice.DIRECT), (9, 3, Choice.LEAST_LOADED))
     assert (run.route, run.waves) == (LISTED, 1)
@@ -199,13 +231,13 @@ def test_the_experiment_measures_every_case(verilator, monkeypatch):
     monkeypatch.setattr(experiment, "MODEL_SETS", 50)
     monkeypatch.setattr(experiment, "PICKED", (2, 4))
     monkeypatch.setattr(experiment, "STREAM", 4)
-    measured = experiment.run(MINI, sets=1, chosen=("packed", "aligned"))
+    measured = experiment.run(MINI, sets=1, chosen=("packed", "shelved"))
     counts = [len(seen.result.arrivals) for seen in measured.streams]
     assert counts == [n for n in (1, 2, 2, 4) for _ in Assignment]
-    assert [(len(s.case.picked), s.case.policy, s.case.chain) for s in measured.sets] == [
-        (n, policy, chain)
+    assert [(len(s.case.picked), s.case.policy, s.case.deal) for s in measured.sets] == [
+        (n, policy, deal)
         for n in (2, 4)
-        for policy, chain in (("packed", False), ("packed", True), ("aligned", False))
+        for policy, deal in (("packed", False), ("shelved", False), ("shelved", True))
     ]
     assert all(seen.result.clocks >= seen.bound_clocks for seen in measured.sets)
     assert measured.as_json()["pages"] == PAGES
