@@ -1,10 +1,11 @@
 """The package: one GPU I/O die and its HBM/HBF stack pairs, in any topology."""
 
 from amaranth.hdl import Cat, Module
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.gpu.io_die import PATHS, GpuIoDie
+from hw.gpu.completions import read_done_layout
+from hw.gpu.io_die import GpuIoDie
 from hw.gpu.router import WINDOW_BITS, read_layout
 from hw.hbf.base_die import HbfBaseDie
 from hw.hbf.layouts import CommandPort, ReadoutPort, WriteinPort
@@ -14,7 +15,7 @@ from hw.registers.register_file import RegisterPort
 from hw.sram.regions import GROUPS
 from hw.ucie.channel import DataChannel, RequestChannel
 from hw.ucie.pacer import RATE_BITS
-from hw.ucie.transaction import BeatStream
+from hw.ucie.transaction import PATHS, BeatStream
 from hw.ucie.write_sender import done_layout, fetch_layout, write_request_layout
 
 
@@ -32,7 +33,7 @@ class Package(wiring.Component):
     link_rate : pace of the GPU I/O die's and HBM base dies' links, in 1/65536 beat a clock
     read, window : reads from the GPU, see :class:`hw.gpu.router.RequestRouter`
     direct_o, relay_o : data at the GPU side, one a pair
-    direct_done, relay_done : reads that are whole
+    direct_done, relay_done : reads that are over, whole or refused
     write, write_fetch, write_lanes, write_done : writes from the GPU, if link A is there; the last
         three one a pair, see :class:`hw.gpu.io_die.GpuIoDie`
     writeback, writeback_fetch, writeback_lanes, writeback_done : writes from the HBM, if link C is
@@ -43,7 +44,6 @@ class Package(wiring.Component):
     def __init__(self, machine: Machine, topology: Topology) -> None:
         self._machine, self._topology = machine, topology
         pairs, lanes = topology.pairs, machine.lanes
-        done = data.StructLayout({"valid": 1, "tag": 12, "poison": 1})
         members = {
             "registers": In(RegisterPort()).array(pairs),
             "link_rate": In(RATE_BITS + 1),
@@ -55,7 +55,7 @@ class Package(wiring.Component):
         }
         for name in self.paths:
             members[f"{name}_o"] = Out(BeatStream(lanes)).array(pairs)
-            members[f"{name}_done"] = Out(done)
+            members[f"{name}_done"] = Out(read_done_layout())
         for name in self.writers:
             members |= {
                 name: In(stream.Signature(write_request_layout(machine))),
@@ -126,6 +126,7 @@ class Package(wiring.Component):
                 self._link(m, f"link_c{pair}", hbm.c_request, hbf.c_request)
                 self._link(m, f"link_c{pair}_data", hbf.c_data, hbm.c_data)
                 self._link(m, f"link_b{pair}_data", hbm.b_data, gpu.relay_data[pair])
+                self._link(m, f"link_b{pair}_reply", hbm.b_reply, gpu.relay_reply[pair])
                 self._link(m, f"link_c{pair}_write", hbm.c_write, hbf.c_write)
                 self._link(m, f"link_c{pair}_in", hbm.c_write_data, hbf.c_write_data)
                 self._link(m, f"link_c{pair}_reply", hbf.c_reply, hbm.c_reply)

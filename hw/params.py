@@ -41,6 +41,14 @@ ERASE_CYCLE_BITS, BLOCK_READ_BITS = 20, 22  # saturating counters of an erase bl
 TRANSACTION_PAGES = 4096  # the longest transaction: its page number has 12 bits
 
 
+def ns(time_us: float) -> float:
+    """Microseconds in nanoseconds, to a femtosecond.
+
+    4.03 us is not 4030.0000000000005 ns, which takes a clock more.
+    """
+    return round(time_us * 1e3, 6)
+
+
 def _require(ok: bool, where: str, value: object, expected: str) -> None:
     if not ok:
         raise InputError(f"{where} is {value!r}: {expected}")
@@ -457,8 +465,7 @@ class Machine:
         """The same silicon with other run-time registers; ``None`` leaves a register alone."""
         nand, tsv, link = self.nand, self.tsv, self.link
         if t_read_us is not None:
-            # To a femtosecond: 4.03 us is not 4030.0000000000005 ns, which takes a clock more.
-            nand = dataclasses.replace(nand, t_read_ns=round(t_read_us * 1e3, 6))
+            nand = dataclasses.replace(nand, t_read_ns=ns(t_read_us))
         if sensing is not None:
             nand = dataclasses.replace(nand, sensing=sensing)
         if cache_read is not None:

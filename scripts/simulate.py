@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from hw.errors import InputError
-from hw.params import Machine, Sensing
+from hw.params import Machine, Sensing, ns
 from hw.presets import PRESETS, TOPOLOGIES, preset, topology
 from hw.ucie.transaction import ADDRESS_UNIT_BYTES
 from perfmodel.files import check_writable
@@ -248,6 +248,7 @@ def simulate(
             f"write-waves is {write_waves!r}: must be at least 1 for --rewrite, --trim and "
             "--writes-first"
         )
+    pages = _pages(read_bytes, machine)
     run = ReadRun(
         machine=machine,
         topology=with_pairs(topology(topology_name), pairs),
@@ -272,8 +273,8 @@ def simulate(
             ecc_beats=ecc_beats,
             ecc_bits=_bits(ecc_bits),
         ),
-        request_pages=_pages(read_bytes, machine),
-        piece_bytes=0 if _pages(read_bytes, machine) else read_bytes,
+        request_pages=pages,
+        piece_bytes=0 if pages else read_bytes,
     )
     chosen = _simulator(simulator, machine)
     with console.err.status("building the simulator if it is new, then simulating ..."):
@@ -290,8 +291,7 @@ def simulate(
 
 
 def _ns(time_us: float | None) -> float | None:
-    # To a femtosecond: 4.03 us is not 4030.0000000000005 ns, which takes a clock more.
-    return None if time_us is None else round(time_us * 1e3, 6)
+    return None if time_us is None else ns(time_us)
 
 
 def _machine(

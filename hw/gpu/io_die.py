@@ -1,33 +1,32 @@
 """The GPU I/O die: asks for whole transactions and puts them together again."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.gpu.completions import Completions, read_done_layout
 from hw.gpu.reassembly import Reassembly
 from hw.gpu.router import WINDOW_BITS, RequestRouter, read_layout
 from hw.params import Machine
-from hw.ucie.credit import RequestSender
+from hw.ucie.credit import RequestReceiver, RequestSender
 from hw.ucie.pacer import RATE_BITS
-from hw.ucie.transaction import BeatStream, DataPort, RequestPort
+from hw.ucie.transaction import PATHS, BeatStream, DataPort, RequestPort, Status
 from hw.ucie.write_sender import (
     WriteSender,
     done_layout,
     fetch_layout,
+    read_refused_layout,
     write_request_layout,
 )
-
-PATHS = ("direct", "relay")
 
 
 class GpuIoDie(wiring.Component):
     """I/O die for ``pairs`` stack pairs.
 
-    Promise: a read of 1 to 4096 pages within the stack goes to every pair over the same path, each
-    pair holding its stripe at the same pages; when the last page of the last pair has been taken,
-    ``done`` tells its tag, once. Reads may complete in any order. Data leaves per pair and path as
-    it comes.
+    Promise: a read goes to every pair over the same path, each pair holding its stripe at the same
+    pages; when the last page of the last pair has been taken, or all pairs have refused it,
+    ``done`` tells its tag and status, once. Reads may complete in any order. Data leaves per pair
+    and path as it comes.
 
     Writes go to every pair over link A, each pair programming its stripe at the same pages; see
     :class:`hw.ucie.write_sender.WriteSender`, of which each pair has one.
@@ -39,9 +38,10 @@ class GpuIoDie(wiring.Component):
     -------
     i, window : reads, and the router's registers
     direct_request, direct_data : link A, one a pair, if ``direct``
-    relay_request, relay_data : link B, one a pair, if ``relay``
+    relay_request, relay_data, relay_reply : link B, one a pair, if ``relay``; the reply is what
+        becomes of a read that brings no data
     direct_o, relay_o : beats with their address, one a pair
-    done : tag, path and poison of a read that is whole, one a path
+    direct_done, relay_done : tag, poison and status of a read that is over
     write, fetch, fetch_lanes, write_done : writes, if ``direct``; the last three one a pair
     direct_write, direct_write_data, direct_reply : link A, one a pair
     link_rate : beats a clock of write data on link A, in 1/65536
@@ -52,7 +52,6 @@ class GpuIoDie(wiring.Component):
             raise ValueError("a GPU I/O die needs the direct path, the relay path or both")
         self._machine, self._pairs = machine, pairs
         self._present = {"direct": direct, "relay": relay}
-        done = data.StructLayout({"valid": 1, "tag": 12, "poison": 1})
         members = {
             "i": In(stream.Signature(read_layout(machine))),
             "window": In(WINDOW_BITS),
@@ -63,8 +62,10 @@ class GpuIoDie(wiring.Component):
                     f"{name}_request": Out(RequestPort()).array(pairs),
                     f"{name}_data": In(DataPort(machine.lanes)).array(pairs),
                     f"{name}_o": Out(BeatStream(machine.lanes)).array(pairs),
-                    f"{name}_done": Out(done),
+                    f"{name}_done": Out(read_done_layout()),
                 }
+        if relay:
+            members["relay_reply"] = In(RequestPort()).array(pairs)
         if direct:
             members |= {
                 "link_rate": In(RATE_BITS + 1),
@@ -84,15 +85,36 @@ class GpuIoDie(wiring.Component):
         m.submodules.router = router = RequestRouter(machine, pairs=pairs, **self._present)
         wiring.connect(m, wiring.flipped(self.i), router.i)
         m.d.comb += router.window.eq(self.window)
+        answers = {}  # of reads, from each pair
+        if self._present["direct"]:
+            answers["direct"] = self._writes(m)
+        if self._present["relay"]:
+            answers["relay"] = self._answers(m)
         for p, name in enumerate(PATHS):
             if self._present[name]:
-                self._path(m, router, p, name)
-        if self._present["direct"]:
-            self._writes(m)
+                self._path(m, router, p, name, answers[name])
         return m
 
-    def _writes(self, m: Module) -> None:
-        senders = []
+    def _answers(self, m: Module) -> list:
+        """What comes over link B in answer to reads that bring no data."""
+        answers = []
+        for pair, port in enumerate(self.relay_reply):
+            receiver = RequestReceiver(credits=self._machine.credits.descriptors)
+            m.submodules[f"answers{pair}"] = receiver
+            wiring.connect(m, wiring.flipped(port), receiver.port)
+            m.d.comb += receiver.o.ready.eq(1)
+            answer = Signal(read_refused_layout(), name=f"answer{pair}")
+            m.d.comb += [
+                answer.valid.eq(receiver.o.valid),
+                answer.tag.eq(receiver.o.payload.tag),
+                answer.status.eq(receiver.o.payload.status),
+            ]
+            answers.append(answer)
+        return answers
+
+    def _writes(self, m: Module) -> list:
+        """The write senders; gives the answers to reads that came among the replies."""
+        senders, answers = [], []
         for pair in range(self._pairs):
             m.submodules[f"writer{pair}"] = sender = WriteSender(self._machine)
             wiring.connect(m, sender.request, wiring.flipped(self.direct_write[pair]))
@@ -108,6 +130,7 @@ class GpuIoDie(wiring.Component):
                 ),
             ]
             senders.append(sender)
+            answers.append(sender.read_done)
         ready = Cat(sender.i.ready for sender in senders).all()
         m.d.comb += self.write.ready.eq(ready)
         for sender in senders:
@@ -115,22 +138,23 @@ class GpuIoDie(wiring.Component):
                 sender.i.valid.eq(self.write.valid & ready),
                 sender.i.payload.eq(self.write.payload),
             ]
+        return answers
 
-    def _path(self, m: Module, router: RequestRouter, p: int, name: str) -> None:
+    def _path(self, m: Module, router: RequestRouter, p: int, name: str, answers: list) -> None:
         machine, pairs = self._machine, self._pairs
         slots = machine.credits.descriptors
         accepted, read = router.accepted, self.i.payload
         begins = accepted.valid & (accepted.path == p)
 
-        m.submodules[f"{name}_tags"] = tags = Memory(shape=12, depth=slots, init=[])
-        tag_write, tag_read = tags.write_port(), tags.read_port(domain="comb")
+        completions = Completions(machine, pairs=pairs)
+        m.submodules[f"{name}_completions"] = completions
         m.d.comb += [
-            tag_write.en.eq(begins),
-            tag_write.addr.eq(accepted.slot),
-            tag_write.data.eq(read.tag),
+            completions.begin.valid.eq(begins),
+            completions.begin.slot.eq(accepted.slot),
+            completions.begin.tag.eq(read.tag),
         ]
 
-        senders, received, finished, poisons = [], [], [], []
+        senders, received = [], []
         for pair in range(pairs):
             sender = RequestSender(credits=slots)
             part = Reassembly(machine)
@@ -147,45 +171,17 @@ class GpuIoDie(wiring.Component):
                 part.begin.first.eq(read.first),
                 part.begin.pages.eq(read.pages),
                 part.begin.tag.eq(read.tag),
+                completions.whole[pair].eq(part.completed),
+                completions.refused[pair].eq(answers[pair]),
             ]
             senders.append(sender.i.ready)
             received.append(part.page_done)
-
-            # Slots this pair has finished and another has not, with their poison.
-            done_bits = Signal(slots, name=f"{name}_finished{pair}")
-            poison_bits = Signal(slots, name=f"{name}_poison{pair}")
-            event = part.completed
-            now = Mux(event.valid, Const(1, slots) << event.slot, Const(0, slots))
-            finished.append((done_bits, done_bits | now))
-            poisons.append((poison_bits, poison_bits | Mux(event.poison, now, 0)))
         m.d.comb += router.may_send[p].eq(Cat(senders).all())
-        m.d.comb += router.received[p].eq(sum(received))
-
-        all_done, any_poison = Signal(slots), Signal(slots)
-        whole = Const(-1, slots)
-        for _, bits in finished:
-            whole = whole & bits
-        poison = Const(0, slots)
-        for _, bits in poisons:
-            poison = poison | bits
-        done_now = Signal(slots)
+        done = completions.done
         m.d.comb += [
-            all_done.eq(whole),
-            any_poison.eq(poison),
-            done_now.eq(all_done & (~all_done + 1)),
-        ]
-        for bits, after in (*finished, *poisons):
-            m.d.sync += bits.eq(after & ~done_now)
-        slot = Signal(range(slots), name=f"{name}_done_slot")
-        for k in range(slots):
-            with m.If(done_now[k]):
-                m.d.comb += slot.eq(k)
-        done = getattr(self, f"{name}_done")
-        m.d.comb += [
-            tag_read.addr.eq(slot),
-            router.completed[p].valid.eq(done_now.any()),
-            router.completed[p].slot.eq(slot),
-            done.valid.eq(done_now.any()),
-            done.tag.eq(tag_read.data),
-            done.poison.eq((any_poison & done_now).any()),
+            router.received[p].eq(sum(received)),
+            router.completed[p].valid.eq(done.valid),
+            router.completed[p].slot.eq(completions.slot),
+            router.completed[p].refused.eq(done.status != Status.OK),
+            getattr(self, f"{name}_done").eq(done),
         ]

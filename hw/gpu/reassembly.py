@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from hw.gpu.completions import whole_layout
 from hw.hbf.layouts import MAX_PAGES
 from hw.hbf.page_walk import log2
 from hw.params import Machine
@@ -42,14 +43,13 @@ class Reassembly(wiring.Component):
                 "tag": 12,
             }
         )
-        completed = data.StructLayout({"valid": 1, "slot": range(slots), "poison": 1})
         super().__init__(
             {
                 "port": In(DataPort(machine.lanes)),
                 "begin": In(begin),
                 "o": Out(BeatStream(machine.lanes)),
                 "page_done": Out(1),
-                "completed": Out(completed),
+                "completed": Out(whole_layout(machine)),
             }
         )
 

@@ -2,10 +2,12 @@
 
 import enum
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from hw.hbf.bits import line
 from hw.hbf.layouts import MAX_PAGES
 from hw.hbf.page_walk import log2
 from hw.params import Machine
@@ -47,7 +49,8 @@ class RequestRouter(wiring.Component):
     Promise: a read is accepted when its path has a free transaction slot, a free request port and
     fewer than ``window`` pages outstanding; ``LEAST_LOADED`` takes the path with fewer pages
     outstanding, Direct on a tie, among the paths that exist. The slot number travels as the tag of
-    the header and is free again after ``completed``. Accepts one read a clock.
+    the header and is free again after ``completed``. A read that was refused brings no page, so
+    all its pages stop being outstanding with it. Accepts one read a clock.
 
     Members
     -------
@@ -56,7 +59,7 @@ class RequestRouter(wiring.Component):
     header : Out, one a path: what is sent while ``send`` is high
     send : Out(2), may_send : In(2)
     received : In, one a path: pages that came in
-    completed : In, one a path: a transaction slot that is done
+    completed : In, one a path: a transaction slot that is done, by pages or by refusal of all pairs
     accepted : Out: the read taken in this clock, with its slot and path
     """
 
@@ -64,7 +67,7 @@ class RequestRouter(wiring.Component):
         self._machine, self._pairs = machine, pairs
         self._paths = (direct, relay)
         slots = machine.credits.descriptors
-        completed = data.StructLayout({"valid": 1, "slot": range(slots)})
+        completed = data.StructLayout({"valid": 1, "slot": range(slots), "refused": 1})
         super().__init__(
             {
                 "i": In(stream.Signature(read_layout(machine))),
@@ -125,11 +128,23 @@ class RequestRouter(wiring.Component):
                 header.tag.eq(slot),
             ]
             done = self.completed[p]
-            freed = Mux(done.valid, Const(1, slots) << done.slot, Const(0, slots))
+            m.submodules[f"pages{p}"] = pages = Memory(
+                shape=range(MAX_PAGES + 1), depth=slots, init=[]
+            )
+            pages_write, pages_read = pages.write_port(), pages.read_port(domain="comb")
+            m.d.comb += [
+                pages_write.en.eq(take[p]),
+                pages_write.addr.eq(slot),
+                pages_write.data.eq(read.pages),
+                pages_read.addr.eq(done.slot),
+            ]
+            begun = Mux(take[p], read.pages, 0)
+            refused = Mux(done.valid & done.refused, pages_read.data, 0)
+            freed = line(done.valid, done.slot, slots)
             m.d.sync += [
                 slot_busy[p].eq((slot_busy[p] & ~freed) | Mux(take[p], lowest, 0)),
                 outstanding[p].eq(
-                    outstanding[p] + Mux(take[p], read.pages * self._pairs, 0) - self.received[p]
+                    outstanding[p] + (begun - refused) * self._pairs - self.received[p]
                 ),
             ]
         m.d.comb += [

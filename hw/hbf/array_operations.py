@@ -19,6 +19,12 @@ def start_layout(machine: Machine) -> data.StructLayout:
     )
 
 
+def ended_layout(machine: Machine) -> data.StructLayout:
+    """An erase or a program has ended."""
+    subarray = range(machine.geometry.subarrays_per_die)
+    return data.StructLayout({"valid": 1, "subarray": subarray, "erase": 1, "fail": 1})
+
+
 class ArrayOperations(wiring.Component):
     """Runs the erases and programs of one die, each in a subarray of its own.
 
@@ -78,11 +84,7 @@ class ArrayOperations(wiring.Component):
                 "paused": Out(subarrays),
                 "load": Out(event),
                 "program": Out(event),
-                "done": Out(
-                    data.StructLayout(
-                        {"valid": 1, "subarray": range(subarrays), "erase": 1, "fail": 1}
-                    )
-                ),
+                "done": Out(ended_layout(machine)),
                 "suspends": Out(1),
             }
         )
@@ -137,7 +139,6 @@ class ArrayOperations(wiring.Component):
         due = Signal()
         due_at, of_suspend = Signal(range(subarrays)), Signal()
         asked, asked_at, asked_suspend = Signal(), Signal(range(subarrays)), Signal()
-        m.d.comb += due.eq(0)
         for name, queue in dues.items():
             # Every other clock is left to other commands, however many polls there are.
             with m.If(queue.o.valid & ~asked):

@@ -1,10 +1,11 @@
 # amaranth: UnusedElaboratable=no
 """The HBF base die: requests in, NAND commands out, pages moved over both links."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.hbf.bits import line
 from hw.hbf.control import Control
 from hw.hbf.die_controller import DieController
 from hw.hbf.drain import DrainEngine
@@ -257,8 +258,7 @@ class HbfBaseDie(wiring.Component):
             ]
             wiring.connect(m, decoder.refused, tracker.refused_read[k])
         ordering = Signal(machine.credits.writes)
-        with m.If(tracker.o.valid):
-            m.d.comb += ordering.eq(Const(1, len(ordering)) << tracker.o.payload.index)
+        m.d.comb += ordering.eq(line(tracker.o.valid, tracker.o.payload.index, len(ordering)))
         for d, die in enumerate(dies):
             wiring.connect(m, die.grant, tracker.grant[d])
             wiring.connect(m, die.event, tracker.event[d])

@@ -9,12 +9,12 @@ from hw.hbf.block_port import answer_layout
 from hw.hbf.layouts import Registers
 from hw.hbf.read_issue import Blocked
 from hw.hbf.write_admission import WriteAdmission
-from hw.params import Machine
+from hw.params import ERASE_CYCLE_BITS, Machine
 from hw.registers.hbf import hbf_description, hbf_resets
 from hw.registers.register_file import RegisterFile, RegisterPort
 from hw.sram.ecc_log import EccPort
 
-REASONS = ("die", "plane", "sram", "path")  # by bit of Blocked
+REASONS = tuple(name.lower() for name in Blocked.__members__)  # by bit
 COUNTERS = {  # of the register map, from the counts of the dies
     "pages_programmed": "programmed",
     "pages_relocated": "relocated",
@@ -35,7 +35,7 @@ def die_status_layout(machine: Machine) -> data.StructLayout:
             "held": 1,
             "suspends": 1,
             "counts": data.StructLayout(dict.fromkeys(WriteAdmission.COUNTS, 1)),
-            "max_cycles": 20,
+            "max_cycles": ERASE_CYCLE_BITS,
         }
     )
 
@@ -108,9 +108,9 @@ class Control(wiring.Component):
             count(name, [die.counts[event] for die in self.dies])
         count("suspends", [die.suspends for die in self.dies])
         count("reads_held", [die.held for die in self.dies])
-        most = Const(0, 20)
+        most = Const(0, ERASE_CYCLE_BITS)
         for die in self.dies:
-            larger = Signal(20)
+            larger = Signal.like(most)
             m.d.sync += larger.eq(most)
             with m.If(die.max_cycles > most):
                 m.d.sync += larger.eq(die.max_cycles)

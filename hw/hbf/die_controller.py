@@ -18,17 +18,19 @@ from hw.hbf.layouts import (
     Registers,
     descriptor_layout,
     label_layout,
+    moved_layout,
     page_layout,
     slot_event,
     slot_layout,
 )
 from hw.hbf.page_walk import log2
-from hw.hbf.read_issue import PATHS, ReadIssue
+from hw.hbf.read_issue import ReadIssue
 from hw.hbf.subarray_state import SubarrayState
 from hw.hbf.write_acceptance import range_layout
 from hw.hbf.write_admission import WriteAdmission
 from hw.hbf.write_tracker import event_layout, grant_layout, write_layout
 from hw.params import NAND_TIME_BITS, Machine
+from hw.ucie.transaction import PATHS
 
 
 def issued_layout() -> data.StructLayout:
@@ -73,7 +75,7 @@ class DieController(wiring.Component):
         self._machine, self._links = machine, links
         descriptors = stream.Signature(descriptor_layout(machine))
         slot = slot_event(machine)
-        poisoned = data.StructLayout({"valid": 1, "slot": slot_layout(machine), "poison": 1})
+        moved = moved_layout(machine)
         super().__init__(
             {
                 "number": In(range(machine.geometry.dies)),
@@ -95,10 +97,10 @@ class DieController(wiring.Component):
                 "command": Out(CommandPort(machine)),
                 "transfer": Out(stream.Signature(page_layout(machine))),
                 "transferred": In(slot),
-                "written_in": In(poisoned),
+                "written_in": In(moved),
                 "free_direct": In(slot),
                 "free_relay": In(slot),
-                "arrived": In(poisoned).array(links),
+                "arrived": In(moved).array(links),
                 "grant": Out(stream.Signature(grant_layout(machine))),
                 "event": Out(stream.Signature(event_layout(machine))),
                 "label_slot": In(slot_layout(machine)),
@@ -127,8 +129,10 @@ class DieController(wiring.Component):
         for name in PATHS:
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(reads, name))
         wiring.connect(m, wiring.flipped(self.write), writes.i)
-        for name in ("ranges", "retired", "ordering", "ordered", "epoch", "path_open"):
-            self._pass(m, name, reads)
+        for mine, theirs in zip(self.ranges, reads.ranges, strict=True):
+            m.d.comb += theirs.eq(mine)
+        for name in ("retired", "ordering", "ordered", "epoch", "path_open"):
+            m.d.comb += getattr(reads, name).eq(getattr(self, name))
         reads_wait = reads.waiting[0] | reads.waiting[1]
         m.d.comb += [
             self.pending.eq(reads_wait != 0),
@@ -161,7 +165,7 @@ class DieController(wiring.Component):
         ]
 
         # Command port -----------------------------------------------------------------------------
-        senses, latch_due, latch = self._sensing(m, reads, state, plane_busy)
+        senses, latch_due, latch, latched = self._sensing(m, reads, state, plane_busy)
         port = self.command
         m.d.comb += [
             latch.eq(latch_due & ~reads.issue),
@@ -256,16 +260,8 @@ class DieController(wiring.Component):
             blocks.sensed.payload.subarray.eq(reads.slot.subarray),
             blocks.sensed.payload.block.eq(reads.row >> log2(machine.geometry.pages_per_block)),
         ]
-        self._merge(m, self._latched, array.loaded)
+        self._merge(m, latched, array.loaded)
         return m
-
-    def _pass(self, m: Module, name: str, inner: wiring.Component) -> None:
-        """Connect an input of this component to the one of the same name inside."""
-        outer, member = getattr(self, name), getattr(inner, name)
-        if name == "ranges":
-            m.d.comb += [member[k].eq(outer[k]) for k in range(self._machine.credits.writes)]
-        else:
-            m.d.comb += member.eq(outer)
 
     def _plane_busy(self, m: Module) -> Signal:
         """One bit a subarray whose plane takes no command yet."""
@@ -320,8 +316,7 @@ class DieController(wiring.Component):
             latched.i.payload.eq(head),
             self.stuck.eq(senses.o.valid & blocked),
         ]
-        self._latched = latched.o
-        return head, senses.o.valid & ~blocked, latch
+        return head, senses.o.valid & ~blocked, latch, latched.o
 
     def _merge(self, m: Module, read, write) -> None:
         """Pages of both directions take turns on the TSV lane."""

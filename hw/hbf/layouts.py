@@ -62,6 +62,11 @@ def slot_event(machine: Machine) -> data.StructLayout:
     return data.StructLayout({"valid": 1, "slot": slot_layout(machine)})
 
 
+def moved_layout(machine: Machine) -> data.StructLayout:
+    """A page is wholly in its slot, or wholly out of it; ``poison`` if any beat of it is wrong."""
+    return data.StructLayout({"valid": 1, "slot": slot_layout(machine), "poison": 1})
+
+
 def token_layout(machine: Machine) -> data.StructLayout:
     """A page slot of the stack, as GRANT and WRITE_DATA carry it in ``credit``."""
     return data.StructLayout(

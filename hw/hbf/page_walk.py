@@ -1,6 +1,6 @@
 """Address map: which pages of a transaction one die owns, in order."""
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -13,6 +13,11 @@ from hw.params import Machine
 def log2(n: int) -> int:
     """Bits that count ``n`` things, a power of two."""
     return n.bit_length() - 1
+
+
+def die_number(machine: Machine, die: int | Value) -> Value:
+    """A die of the stack as a signal knows it, so that it can stand in an address."""
+    return Const(die, log2(machine.geometry.dies)) if isinstance(die, int) else die
 
 
 def locate(machine: Machine, page: int) -> tuple[int, int, int]:
@@ -41,7 +46,7 @@ class PageWalk(wiring.Component):
     def __init__(
         self, machine: Machine, *, die: int | Value, depth: int, descriptor: data.StructLayout
     ) -> None:
-        self._machine, self._die, self._depth = machine, die, depth
+        self._machine, self._die, self._depth = machine, die_number(machine, die), depth
         self._descriptor = descriptor
         g = machine.geometry
         page = data.StructLayout(
@@ -57,7 +62,7 @@ class PageWalk(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         g = self._machine.geometry
-        dies, die_bits = g.dies, log2(g.dies)
+        die_bits = log2(g.dies)
         layout = self._descriptor
         m.submodules.queue = queue = SyncFIFOBuffered(width=layout.size, depth=self._depth)
         head = layout(queue.r_data)
@@ -68,10 +73,10 @@ class PageWalk(wiring.Component):
         ]
 
         # Die-local page numbers: this die owns stack pages local * dies + die.
-        local_shape = range(g.stack_pages // dies + 1)
+        local_shape = range(g.stack_pages // g.dies + 1)
         local, end = Signal(local_shape), Signal(local_shape)
         first, rest = Signal(range(g.stack_pages)), Signal(rest_layout(layout))
-        round_up = (dies - 1 - self._die) if isinstance(self._die, int) else ~self._die
+        round_up = ~self._die  # dies - 1 - die
         active = Signal()
         m.d.comb += [
             active.eq(local != end),

@@ -2,18 +2,18 @@
 
 import itertools
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.hbf.bits import line, lowest
 from hw.hbf.layouts import descriptor_layout, label_layout, slot_layout
-from hw.hbf.page_walk import log2
+from hw.hbf.page_walk import die_number
 from hw.hbf.pending import PendingPages
 from hw.hbf.write_acceptance import range_layout
 from hw.params import Machine
+from hw.ucie.transaction import PATHS
 
-PATHS = ("direct", "relay")
 DESCRIPTORS_PER_DIE = 8
 
 
@@ -173,9 +173,7 @@ class ReadIssue(wiring.Component):
 
     def _covered(self, queue: PendingPages) -> Value:
         """Whether an unfinished write that the page is not older than covers the chosen page."""
-        die_bits = log2(self._machine.geometry.dies)
-        die = Const(self._die, die_bits) if isinstance(self._die, int) else self._die
-        page = Cat(die, queue.subarray, queue.row)
+        page = Cat(die_number(self._machine, self._die), queue.subarray, queue.row)
         hits = []
         for k, pages in enumerate(self.ranges):
             older = self.ordering[k] & ~(self.ordered & (queue.rest.epoch == self.epoch))

@@ -84,18 +84,9 @@ class SubarrayState(wiring.Component):
         frees = (self.free_direct, self.free_relay, self.free_write)
         for r in range(2):
             busy = self.slot_busy[r]
-            freed = [
-                line(f.valid & (f.slot.region == r), f.slot.subarray, subarrays) for f in frees
-            ]
-            read = line(
-                self.sense.valid & (self.sense.slot.region == r),
-                self.sense.slot.subarray,
-                subarrays,
-            )
-            write = line(
-                self.reserve.valid & (self.reserve.slot.region == r),
-                self.reserve.slot.subarray,
-                subarrays,
+            read, write, *freed = (
+                line(event.valid & (event.slot.region == r), event.slot.subarray, subarrays)
+                for event in (self.sense, self.reserve, *frees)
             )
             m.d.sync += busy.eq((busy & ~(freed[0] | freed[1] | freed[2])) | read | write)
             with m.If(self.sense.valid & (self.sense.slot.region == r)):
@@ -105,14 +96,8 @@ class SubarrayState(wiring.Component):
                 ]
             with m.If(self.reserve.valid & (self.reserve.slot.region == r)):
                 m.d.sync += written[r].eq((written[r] & ~read) | write)
-        m.d.comb += [
-            self.holds[0].eq(
-                (self.slot_busy[0] & ~relayed[0] & ~written[0])
-                | (self.slot_busy[1] & ~relayed[1] & ~written[1])
-            ),
-            self.holds[1].eq(
-                (self.slot_busy[0] & relayed[0] & ~written[0])
-                | (self.slot_busy[1] & relayed[1] & ~written[1])
-            ),
-        ]
+        of_path = ([~lines for lines in relayed], relayed)
+        for p, holds in enumerate(self.holds):
+            held = [self.slot_busy[r] & of_path[p][r] & ~written[r] for r in range(2)]
+            m.d.comb += holds.eq(held[0] | held[1])
         return m

@@ -1,16 +1,19 @@
 """The life of each write page, trim and collection of one die, from its request to its answer."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from hw.hbf.array_operations import start_layout
+from hw.hbf.array_operations import ended_layout, start_layout
 from hw.hbf.bits import line, lowest
 from hw.hbf.block_layouts import BlockOperation, block_layout, operation_layout
 from hw.hbf.block_port import answer_layout
-from hw.hbf.layouts import slot_event, slot_layout, token_layout
+from hw.hbf.layouts import moved_layout, slot_event, token_layout
 from hw.hbf.page_walk import log2
 from hw.hbf.pending import PendingPages
 from hw.hbf.write_tracker import event_layout, grant_layout, write_layout
@@ -73,8 +76,6 @@ class WriteAdmission(wiring.Component):
         self._machine, self._die, self._links = machine, die, links
         g = machine.geometry
         subarrays = g.subarrays_per_die
-        arrived = data.StructLayout({"valid": 1, "slot": slot_layout(machine), "poison": 1})
-        done = data.StructLayout({"valid": 1, "subarray": range(subarrays), "erase": 1, "fail": 1})
         super().__init__(
             {
                 "i": In(stream.Signature(write_layout(machine))),
@@ -88,9 +89,9 @@ class WriteAdmission(wiring.Component):
                 "answer": In(answer_layout(machine)),
                 "dead": In(stream.Signature(block_layout(machine))),
                 "start": Out(stream.Signature(start_layout(machine))),
-                "done": In(done),
-                "arrived": In(arrived).array(links),
-                "left": In(arrived),
+                "done": In(ended_layout(machine)),
+                "arrived": In(moved_layout(machine)).array(links),
+                "left": In(moved_layout(machine)),
                 "grant": Out(stream.Signature(grant_layout(machine))),
                 "event": Out(stream.Signature(event_layout(machine))),
                 **{name: Out(1) for name in self.COUNTS},
@@ -362,15 +363,7 @@ class WriteAdmission(wiring.Component):
                     & ~line(self.free.valid, self.free.slot.subarray, subarrays)
                 ),
                 region.eq((region & ~picked) | Mux(self.reserve.slot.region, picked, 0)),
-                there.eq((there | any_of(arrivals)) & ~line(begins | spoilt, come, subarrays)),
-                bad.eq((bad | any_of(spoilt_now) | left_bad) & ~cleared),
+                there.eq((there | reduce(or_, arrivals)) & ~line(begins | spoilt, come, subarrays)),
+                bad.eq((bad | reduce(or_, spoilt_now) | left_bad) & ~cleared),
             ]
         return m
-
-
-def any_of(vectors):
-    """The union of some vectors."""
-    union = vectors[0]
-    for vector in vectors[1:]:
-        union = union | vector
-    return union

@@ -44,11 +44,11 @@ def event_layout(machine: Machine) -> data.StructLayout:
     return data.StructLayout({"index": range(machine.credits.writes), "page": 12, "status": 4})
 
 
-def completion(of, status, *, operation=None, **fields) -> dict:
+def completion(of, status, **fields) -> dict:
     """Header fields of a COMPLETION to ``of``, which has operation and tag."""
     return {
         "message_class": MessageClass.COMPLETION,
-        "operation": of.operation if operation is None else operation,
+        "operation": of.operation,
         "tag": of.tag,
         "status": status,
         **fields,
@@ -78,7 +78,7 @@ class WriteTracker(wiring.Component):
     Members
     -------
     i : In(stream) array, one a link
-    refused_read : In(stream) array, one a link: reads that get a COMPLETION among the replies
+    refused_read : In(stream) array, one a link: reads that are answered among the replies
     reply : Out(RequestPort) array, one a link
     o : Out(stream): broadcast to the dies
     grant, event : In(stream) arrays, one a die
@@ -244,7 +244,12 @@ class WriteTracker(wiring.Component):
                 (refused.valid, completion(refused, refused.status, chunk_end=1)),
                 (
                     refused_read.valid,
-                    completion(read, read.status, operation=Operation.READ, chunk_end=1),
+                    {
+                        "message_class": MessageClass.READ_DATA,
+                        "operation": Operation.READ,
+                        "tag": read.tag,
+                        "status": read.status,
+                    },
                 ),
                 (
                     failed_valid[k],

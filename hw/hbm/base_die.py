@@ -1,14 +1,15 @@
 """The HBM base die: relays reads of the HBF to the GPU and writes HBM data back to the HBF."""
 
 from amaranth.hdl import Module
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from hw.hbm.relay import RelayBuffer
 from hw.params import Machine
 from hw.ucie.credit import RequestReceiver, RequestSender
 from hw.ucie.pacer import RATE_BITS
-from hw.ucie.transaction import DataPort, RequestPort
+from hw.ucie.transaction import DataPort, MessageClass, Operation, RequestPort
 from hw.ucie.write_sender import (
     WriteSender,
     done_layout,
@@ -23,10 +24,12 @@ class HbmBaseDie(wiring.Component):
     Promise: requests that come over link B leave over link C in order; data that comes over link C
     leaves over link B as :class:`hw.hbm.relay.RelayBuffer` says. Requests take 3 clocks. Writes of
     HBM data to the HBF stack leave over link C as :class:`hw.ucie.write_sender.WriteSender` says.
+    The answer to a read that the HBF base die refused, which comes among the replies to those
+    writes, goes on over link B; reads have a credit each, so there is room for all answers.
 
     Members
     -------
-    b_request, b_data : link B, to the GPU
+    b_request, b_data, b_reply : link B, to the GPU
     c_request, c_data : link C, to the HBF base die
     c_write, c_write_data, c_reply : writes over link C
     writeback, fetch, fetch_lanes, write_done : requests and data of those writes
@@ -41,6 +44,7 @@ class HbmBaseDie(wiring.Component):
                 "link_rate": In(RATE_BITS + 1),
                 "b_request": In(RequestPort()),
                 "b_data": Out(DataPort(machine.lanes)),
+                "b_reply": Out(RequestPort()),
                 "c_request": Out(RequestPort()),
                 "c_data": In(DataPort(machine.lanes)),
                 "c_write": Out(RequestPort()),
@@ -70,6 +74,7 @@ class HbmBaseDie(wiring.Component):
         wiring.connect(m, writer.request, wiring.flipped(self.c_write))
         wiring.connect(m, writer.data, wiring.flipped(self.c_write_data))
         wiring.connect(m, wiring.flipped(self.c_reply), writer.reply)
+        self._answers(m, writer.read_done)
         m.d.comb += [
             writer.rate.eq(self.link_rate),
             self.fetch.eq(writer.fetch),
@@ -79,3 +84,25 @@ class HbmBaseDie(wiring.Component):
             self.relay_occupied.eq(relay.occupied),
         ]
         return m
+
+    def _answers(self, m: Module, refused) -> None:
+        """Answers to reads wait for a credit of link B."""
+        answer_type = data.StructLayout({"tag": 12, "status": 4})
+        credits = self._machine.credits.descriptors
+        # One more than the reads: a queue of two is not ready for the second of two in a row.
+        m.submodules.answers = answers = SyncFIFOBuffered(width=answer_type.size, depth=credits + 1)
+        m.submodules.answer_sender = sender = RequestSender(credits=credits)
+        wiring.connect(m, sender.port, wiring.flipped(self.b_reply))
+        stored, answer = answer_type(answers.w_data), answer_type(answers.r_data)
+        header = sender.i.payload
+        m.d.comb += [
+            answers.w_en.eq(refused.valid),
+            stored.tag.eq(refused.tag),
+            stored.status.eq(refused.status),
+            sender.i.valid.eq(answers.r_rdy),
+            answers.r_en.eq(sender.i.ready),
+            header.operation.eq(Operation.READ),
+            header.message_class.eq(MessageClass.READ_DATA),
+            header.tag.eq(answer.tag),
+            header.status.eq(answer.status),
+        ]

@@ -43,6 +43,9 @@ class Route(enum.IntEnum):
     RELAY = 1
 
 
+PATHS = tuple(route.name.lower() for route in Route)  # as ports and submodules name them
+
+
 class Header(data.Struct):
     """Transaction header, 128 bits.
 
@@ -71,7 +74,8 @@ class Header(data.Struct):
         Of a WRITE: who owns the blocks, an :class:`Owner`, and whether it moves pages that were
         written before.
     status
-        Of a COMPLETION: a :class:`Status`.
+        A :class:`Status`, of a COMPLETION or of READ_DATA among the replies to writes, which ends a
+        read that brings no data.
     """
 
     operation: 4

@@ -46,6 +46,11 @@ def done_layout() -> data.StructLayout:
     )
 
 
+def read_refused_layout() -> data.StructLayout:
+    """A read has ended without data, and why."""
+    return data.StructLayout({"valid": 1, "tag": 12, "status": 4})
+
+
 class WriteSender(wiring.Component):
     """Requester of one link, in the GPU I/O die and in the HBM base die.
 
@@ -53,7 +58,8 @@ class WriteSender(wiring.Component):
     grants: four beats of WRITE_DATA without gap, which echo the token of the grant. The beats come
     from the owner of this block: ``fetch`` names one, ``fetch_lanes`` must carry it one clock
     later, whatever page of an outstanding write it is. TRIM and RELEASE are never granted, so they
-    send nothing. Each COMPLETION becomes one pulse of ``done``.
+    send nothing. Each COMPLETION becomes one pulse of ``done``. The answer to a read that was
+    refused comes among the replies, too, and becomes one of ``read_done``.
 
     Latency: request 1 clock; GRANT to the first ``fetch`` 3 to 6 clocks (a frame of four clocks
     begins), to the first beat one more; COMPLETION to ``done`` 1 clock, past grants that wait.
@@ -62,7 +68,7 @@ class WriteSender(wiring.Component):
 
     Back-pressure: ``i`` waits for one of ``machine.credits.writes``; a page waits for the credit of
     its four beats. ``done`` cannot be refused, and a granted page has its slot, so that replies
-    always flow: a reply credit comes back when a COMPLETION arrives or a page starts.
+    always flow: a reply credit comes back when an answer arrives or a page starts.
 
     Members
     -------
@@ -72,7 +78,7 @@ class WriteSender(wiring.Component):
     reply : In(RequestPort), ``machine.credits.descriptors`` credits
     data : Out(DataPort), ``machine.credits.rx_beats`` credits of one beat
     fetch : Out; fetch_lanes : In(64) array
-    done : Out, a pulse
+    done, read_done : Out, pulses
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -87,6 +93,7 @@ class WriteSender(wiring.Component):
                 "fetch": Out(fetch_layout()),
                 "fetch_lanes": In(64).array(machine.lanes),
                 "done": Out(done_layout()),
+                "read_done": Out(read_refused_layout()),
             }
         )
 
@@ -133,6 +140,7 @@ class WriteSender(wiring.Component):
         m.d.sync += [
             owed.eq(owed + answered + starts - self.reply.credit),
             self.done.valid.eq(answered & (reply.message_class == MessageClass.COMPLETION)),
+            self.read_done.valid.eq(answered & (reply.message_class == MessageClass.READ_DATA)),
         ]
         with m.If(answered):
             m.d.sync += [
@@ -141,6 +149,8 @@ class WriteSender(wiring.Component):
                 self.done.page.eq(reply.page),
                 self.done.status.eq(reply.status),
                 self.done.last.eq(reply.chunk_end),
+                self.read_done.tag.eq(reply.tag),
+                self.read_done.status.eq(reply.status),
             ]
 
         # Pages: frames of four clocks -------------------------------------------------------------

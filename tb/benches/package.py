@@ -13,10 +13,11 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from hw.gpu.completions import read_done_layout
 from hw.gpu.router import Choice
 from hw.hbf.layouts import Command
 from hw.package import Package
-from hw.ucie.transaction import Route, Status
+from hw.ucie.transaction import Route
 from tb.coverage.goals import goals
 from tb.coverage.package import (
     StackCoverage,
@@ -28,12 +29,11 @@ from tb.coverage.package import (
 from tb.coverage.points import Coverage
 from tb.package_runs import MACHINES, PLAN, PackageRun, links
 from tb.simulator.clock import start_clock
-from tb.vip.agents import Consumer, Requester, Writer
+from tb.vip.agents import Consumer, Requester, Writer, unpacker
 from tb.vip.base_die_watch import BaseDieWatch
 from tb.vip.final_checks import check_blocking, check_counters, check_memory
 from tb.vip.injector import Injector
 from tb.vip.register_port import register_access
-from tb.vip.requests import ReadRequest
 from tb.vip.scoreboard import Read, Scoreboard
 from tb.vip.stack import Failures, Fault, Stack
 from tb.vip.traffic import Mix, Traffic
@@ -89,12 +89,12 @@ class Bench:
             random,
             lambda: scoreboard.writes.outstanding,
         )
-        self._extra: list[ReadRequest] = []  # reads that are asked when all is quiet
-        self.requester = Requester(dut, machine, self._next_read, random)
+        self.requester = Requester(dut, machine, traffic.read, random)
         self.writers = [Writer(dut, machine, port, pairs, traffic.write, random) for port in ports]
         self.consumers = [
             Consumer(dut, machine, route, pair, random) for route in routes for pair in range(pairs)
         ]
+        self._over = unpacker(read_done_layout())
         self._dones = [(route, getattr(dut, f"{route.name.lower()}_done")) for route in routes]
         self.registers = [register_access(dut, f"registers__{pair}") for pair in range(pairs)]
         self.injectors = [
@@ -108,9 +108,6 @@ class Bench:
                 StackCoverage(dut, machine, topology, pair, self.coverage) for pair in range(pairs)
             ]
         self.clocks = 0
-
-    def _next_read(self) -> ReadRequest | None:
-        return self._extra.pop() if self._extra else self.traffic.read()
 
     async def set_up(self) -> None:
         """Clock, reset and registers, which are set over the port."""
@@ -156,7 +153,8 @@ class Bench:
         for route, done in self._dones:
             word = int(done.value)
             if word & 1:
-                scoreboard.done(route, word >> 1 & 0xFFF, bool(word >> 13))
+                over = self._over(word)
+                scoreboard.done(route, over["tag"], bool(over["poison"]), over["status"])
         moved = before != (len(scoreboard.beats), len(scoreboard.completions))
         for pair, stack in enumerate(self.stacks):
             stack.clock()
@@ -187,7 +185,6 @@ class Bench:
     def _idle(self) -> bool:
         return (
             self.traffic.exhausted
-            and not self._extra
             and self.requester.idle
             and all(writer.idle for writer in self.writers)
             and not self.scoreboard.tags
@@ -214,40 +211,9 @@ class Bench:
             await check_counters(
                 self.registers[pair], board, pair, stack, self.injectors[pair], self._random
             )
-        await self._refused_reads()
         if self.coverage is not None:
             cover_final(self.coverage, self._run.registers, board.writes.stacks)
             self.coverage.save(Path("coverage.json"))
-
-    async def _refused_reads(self) -> None:
-        """Reads that base dies refuse are answered; at the GPU their slots stay taken, so last."""
-        machine, dut = self._machine, self._dut
-        units = machine.geometry.page_bytes // 64
-        for route in self._routes:
-            bad = ReadRequest(
-                first=self._random.randrange(machine.geometry.stack_pages),
-                choice=Choice(int(route)),
-                offset=units - 1,
-                units=2,
-            )
-            board = self.scoreboard
-            before = [stack.refused_reads.copy() for stack in board.writes.stacks]
-            self._extra.append(bad)
-            while self._extra or not self.requester.idle:
-                await RisingEdge(dut.clk)
-                self._clock_of_refusal()
-            for _ in range(QUIET_CLOCKS):
-                await RisingEdge(dut.clk)
-                self._clock_of_refusal()
-            for stack, old in zip(board.writes.stacks, before, strict=True):
-                news = stack.refused_reads - old
-                assert news == {Status.BAD_ADDRESS: 1}, f"{route.name}: refused read gave {news}"
-
-    def _clock_of_refusal(self) -> None:
-        self.scoreboard.begin_clock()
-        self.requester.clock(self.scoreboard)
-        for writer in self.writers:
-            writer.clock(self.scoreboard)
 
     def report(self) -> dict[str, Any]:
         board = self.scoreboard

@@ -2,13 +2,13 @@
 
 import itertools
 
-from hw.ucie.codes import Status
+from hw.hbf.read_issue import Blocked
+from hw.ucie.transaction import PATHS, Status
 from tb.coverage.points import Coverage, CoverPoint, Cross
 
-PATHS = ("direct", "relay")
 PORTS = ("write", "writeback")
 COMMANDS = ("SENSE", "LATCH", "LOAD", "PROGRAM", "ERASE", "SUSPEND", "RESUME", "STATUS")
-GATES = ("die", "plane", "sram", "path")
+GATES = tuple(name.lower() for name in Blocked.__members__)
 READERS = ("direct", "relay", "program")
 MODES = (
     "cache_read",

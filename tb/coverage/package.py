@@ -7,12 +7,12 @@ from hw.hbf.read_issue import Blocked
 from hw.params import Machine, Topology
 from hw.sram.ecc_log import place_layout
 from hw.sram.secded import report_layout
-from hw.ucie.transaction import Operation, Route, Status
+from hw.ucie.transaction import PATHS, Operation, Route, Status
 from tb.coverage.goals import MODES, READERS, gate_bin
 from tb.coverage.points import Coverage
 from tb.coverage.slots import SlotWatch
 from tb.vip.base_die_watch import unpacker
-from tb.vip.probes import PATHS, Probes
+from tb.vip.probes import Probes
 from tb.vip.scoreboard import Read
 from tb.vip.stack import Stack
 from tb.vip.write_board import StackWrites, Transaction

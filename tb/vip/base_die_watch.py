@@ -9,8 +9,8 @@ from amaranth.lib import data
 from hw.hbf.block_layouts import BlockOperation, operation_layout
 from hw.hbf.block_port import answer_layout
 from hw.params import Machine, Topology
-from hw.ucie.transaction import Header, Route
-from tb.vip.probes import PATHS, Probes
+from hw.ucie.transaction import PATHS, Header, Route
+from tb.vip.probes import Probes
 from tb.vip.scoreboard import Read, Scoreboard
 
 SILENT = (BlockOperation.SENSED, BlockOperation.QUERY)  # not asked for by writes

@@ -7,8 +7,7 @@ up, which ports do not show, and what functional coverage counts.
 from typing import Any
 
 from hw.params import Machine, Topology
-
-PATHS = ("direct", "relay")
+from hw.ucie.transaction import PATHS
 
 
 def _of_die(links: int) -> dict[str, tuple[str, ...]]:

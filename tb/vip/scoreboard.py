@@ -12,7 +12,7 @@ from amaranth.lib import data
 
 from hw.gpu.router import Choice
 from hw.params import Machine
-from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Header, MessageClass, Route
+from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Header, MessageClass, Route, Status
 from tb.vip.page_contents import ANYTHING, WRONG, PageContents, content_of
 from tb.vip.page_contents import name as content_name
 from tb.vip.requests import ReadRequest
@@ -45,6 +45,7 @@ class Read:
     beats: tuple[int, ...]  # of each page, that are wanted
     missing: list[set[int]]  # by pair, pages that have not come
     taken_up: list[int | None]  # by pair, clock in which the base die took it up
+    status: Status = Status.OK  # that it must end with
     poisoned: bool = False
     whole_at: int | None = None  # clock of the last beat
 
@@ -69,7 +70,8 @@ class Scoreboard:
     Checked are every byte, the label of every beat, that the beats of a page do not part and are of
     one content, that the content is one that :class:`tb.vip.page_contents.PageContents` allows,
     that every page of every read comes exactly once from every stack over the read's path, that
-    each read completes exactly once and after its last beat, the choice of path for LEAST_LOADED,
+    each read completes exactly once and after its last beat, that one which asks for nothing or for
+    too much brings no beat and completes with its status, the choice of path for LEAST_LOADED,
     and the limits of window, transaction slots and buffers. A beat with poison may hold anything,
     and its read must be reported as poisoned; no other may.
 
@@ -152,14 +154,24 @@ class Scoreboard:
             beats=self._beats(asked),
             missing=[set(range(asked.pages)) for _ in range(self.pairs)],
             taken_up=[None] * self.pairs,
+            status=self.refusal(asked),
         )
         self._reads[route, tag] = read
+        self._outstanding[route] += asked.pages * self.pairs
+        if read.status is not Status.OK:
+            return route
         for pair in range(self.pairs):
             self._to_take_up[route, pair].append(read)
         self._asked.update(range(asked.first, asked.first + asked.pages))
-        self._outstanding[route] += asked.pages * self.pairs
         self.issued[route] += asked.pages
         return route
+
+    def refusal(self, asked: ReadRequest) -> Status:
+        """What a read must end with, by what it asks for."""
+        units = self.machine.geometry.page_bytes // ADDRESS_UNIT_BYTES
+        inside = asked.first + asked.pages <= self.machine.geometry.stack_pages
+        piece = asked.offset + asked.units <= units
+        return Status.OK if asked.pages and inside and piece else Status.BAD_ADDRESS
 
     def taken_up(self, route: Route, pair: int) -> Read:
         """The base die took up the next read of a path; those of a path come in order."""
@@ -177,7 +189,7 @@ class Scoreboard:
         read = self._reads.get((route, tag))
         if read is None:
             self._fail(f"{where}: a beat of read {tag}, which is not outstanding there")
-        if page not in read.missing[pair]:
+        if read.status is not Status.OK or page not in read.missing[pair]:
             self._fail(f"{where}: page {page} of read {tag} was not asked for or came before")
         number = (read.asked.first + page) * BEATS + beat
         self._check_label(where, route, header, number)
@@ -195,12 +207,16 @@ class Scoreboard:
             self._coming[route, pair] = None
             self._page_done(read, route, pair, page)
 
-    def done(self, route: Route, tag: int, poison: bool) -> None:
-        """A read was reported to be whole."""
+    def done(self, route: Route, tag: int, poison: bool, status: int = Status.OK) -> None:
+        """A read was reported to be over."""
         read = self._reads.pop((route, tag), None)
         if read is None:
             self._fail(f"{route.name}: read {tag} was reported, but is not outstanding")
-        if read.whole_at is None:
+        if status != read.status:
+            self._fail(f"{route.name}: read {tag} ended with status {status}, not {read.status}")
+        if read.status is not Status.OK:
+            self._arrived += [route] * (read.asked.pages * self.pairs)
+        elif read.whole_at is None:
             left = [len(pages) for pages in read.missing]
             self._fail(f"{route.name}: read {tag} was reported with pages missing: {left}")
         if poison != read.poisoned:

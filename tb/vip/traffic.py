@@ -40,6 +40,7 @@ class Mix:
     most_pages: int = 12
     blocks: int = 4
     small: float = 0.3
+    bad_reads: float = 0.05
     near: float = 0.4
     wrong: float = 0.2
     lives: float = 0.15
@@ -81,6 +82,8 @@ class Traffic:
             return None
         self.reads_left -= 1
         random, choice = self.random, self.random.choice(self.choices)
+        if random.random() < self.mix.bad_reads:
+            return self._bad_read(choice)
         if random.random() < self.mix.small:
             units = self.machine.geometry.page_bytes // 64
             offset = random.randrange(units)
@@ -92,6 +95,20 @@ class Traffic:
         most = random.choice((1, 4, self.mix.most_pages))
         first, pages = self._place(random.randint(1, most))
         return ReadRequest(first=first, pages=pages, choice=choice)
+
+    def _bad_read(self, choice: Choice) -> ReadRequest:
+        """A read that must be refused: empty, past the end, or a piece of two pages."""
+        random, all_pages = self.random, self.machine.geometry.stack_pages
+        units = self.machine.geometry.page_bytes // 64
+        match random.randrange(3):
+            case 0:
+                return ReadRequest(first=random.randrange(all_pages), pages=0, choice=choice)
+            case 1:
+                past = random.randint(1, self.mix.most_pages)
+                return ReadRequest(first=all_pages - past, pages=past + 1, choice=choice)
+        piece = {"offset": random.randrange(1, units), "units": units - 1}
+        first = random.randrange(all_pages)
+        return ReadRequest(first=first, choice=choice, **piece)  # at least a page and one unit
 
     def _place(self, pages: int) -> tuple[int, int]:
         """Where to read: at a request under way or one before, in what is written, or anywhere."""

@@ -64,7 +64,6 @@ class StackWrites:
     Attributes:
         results: Requests that have ended, with their status, since the last look.
         counts: Events, and statuses by last and status.
-        refused_reads: Reads that were answered among the replies, by status.
     """
 
     machine: Machine
@@ -74,7 +73,6 @@ class StackWrites:
     closed: deque[Transaction] = field(default_factory=lambda: deque(maxlen=64))
     results: list[tuple[Transaction, Status]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    refused_reads: Counter[Status] = field(default_factory=Counter)
     clock: int = 0
     oldest_read: int = 0
 
@@ -121,10 +119,6 @@ class StackWrites:
     def done(self, port: str, operation: int, tag: int, page: int, status: int, last: int) -> None:
         """A completion came out of a port."""
         t = self.open.get((port, tag))
-        # A write port may be asked to read, which is refused, too.
-        if operation == Operation.READ and (t is None or t.request.operation != operation):
-            self.refused_reads[Status(status)] += 1
-            return
         where = f"stack {self.pair}, {port}: request {tag}"
         if t is None:
             self._fail(f"{where} ended, but is not outstanding")

@@ -10,6 +10,8 @@ from tb.package_runs import PAIRS, PackageRun, play_package, random_run
 from tb.simulator import BenchFailed, Simulator
 from tb.vip.stack import FAULTS
 
+SLOW_LINKS = {"link_rate": 20_000, "t_read": 1, "lockstep": 0, "drain_whole_region": 0}
+
 # Registers, failures and traffic follow from the seed; together they reach every goal.
 STANDARD = {seed: {"reads": 150, "writes": 150} for seed in range(1, 9)} | {
     # Blocks that die and whose erase often fails; long reads over links that are slow.
@@ -24,7 +26,14 @@ STANDARD = {seed: {"reads": 150, "writes": 150} for seed in range(1, 9)} | {
         "reads": 60,
         "writes": 40,
         "mix": {"most_pages": 60, "small": 0.1},
-        "registers": {"link_rate": 20_000, "t_read": 1, "lockstep": 0, "drain_whole_region": 0},
+        "registers": SLOW_LINKS,
+    },
+    # The same with planes that are busy for long: all gates shut at once.
+    11: {
+        "reads": 120,
+        "writes": 40,
+        "mix": {"most_pages": 60, "small": 0.1},
+        "registers": SLOW_LINKS | {"t_plane_busy": 20},
     },
 }
 

@@ -6,7 +6,7 @@ import pytest
 
 from hw.gpu.router import Choice
 from hw.presets import preset
-from hw.ucie.transaction import Header, MessageClass, Route
+from hw.ucie.transaction import Header, MessageClass, Route, Status
 from tb.vip.content import beat_lanes, blank_lanes
 from tb.vip.page_contents import BLANK, Change
 from tb.vip.requests import ReadRequest
@@ -142,6 +142,35 @@ def test_completion_repeated():
     board = play(GOOD)
     with pytest.raises(ScoreboardError, match="is not outstanding"):
         board.done(Route.DIRECT, TAG, False)
+
+
+LAST = MACHINE.geometry.stack_pages - 1
+BAD = {"empty": (FIRST, 0, {}), "past the end": (LAST, 2, {}), "of two pages": (
+    FIRST, 1, {"offset": 1, "units": MACHINE.geometry.page_bytes // 64})}  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "pages", "piece"), BAD.values(), ids=BAD)
+def test_a_read_that_cannot_be_is_refused_and_brings_nothing(first, pages, piece):
+    bad = ReadRequest(first=first, pages=pages, choice=Choice.DIRECT, **piece)
+    board = scoreboard()
+    board.accepted(bad, TAG)
+    board.done(Route.DIRECT, TAG, False, Status.BAD_ADDRESS)
+    board.finish([Counter()])
+    board.accepted(bad, TAG)
+    with pytest.raises(ScoreboardError, match="ended with status 0, not 1"):
+        board.done(Route.DIRECT, TAG, False)
+    board = scoreboard()
+    board.accepted(bad, TAG)
+    header, lanes = GOOD[8]
+    with pytest.raises(ScoreboardError, match="was not asked for"):
+        board.beat(Route.DIRECT, 0, header, lanes)
+
+
+def test_a_good_read_is_not_refused():
+    with pytest.raises(ScoreboardError, match="ended with status 1, not 0"):
+        board = scoreboard()
+        ask(board, FIRST, PAGES, TAG, Choice.DIRECT)
+        board.done(Route.DIRECT, TAG, False, Status.BAD_ADDRESS)
 
 
 def test_poison_of_a_beat_is_that_of_its_read():

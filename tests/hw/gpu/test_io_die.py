@@ -237,3 +237,45 @@ def test_a_write_goes_to_every_pair_and_each_answers_for_itself():
         assert asked[pair] == [(job["first"], job["pages"], job["tag"]) for job in jobs]
         assert sorted(sent[pair]) == [(*page, beat) for page in pages for beat in range(4)]
         assert sorted(ended[pair]) == [(job["tag"], pair) for job in jobs]
+
+
+@pytest.mark.parametrize("path", ["direct", "relay"])
+def test_refused_reads_end_and_free_their_slots(path):
+    """Many more reads than slots, the second pair answers late; each ends with its status."""
+    dut = GpuIoDie(TINY, pairs=PAIRS, direct=True, relay=True)
+    choice = Choice.DIRECT if path == "direct" else Choice.RELAY
+    reads = [{"first": k, "pages": 3, "tag": 7 * k, "choice": choice} for k in range(12)]
+    told = []
+
+    async def bench(ctx):
+        ctx = Quiet(ctx)
+        ctx.set(dut.window, 3 * PAIRS + 1)  # two reads: pages of those before must be forgotten
+        left, answers = deque(reads), [deque() for _ in range(PAIRS)]
+        clock = 0
+        while len(told) < len(reads):
+            ctx.set(dut.i.valid, bool(left))
+            if left:
+                ctx.set(dut.i.payload, left[0])
+                if ctx.get(dut.i.ready):
+                    left.popleft()
+            for pair in range(PAIRS):
+                request = getattr(dut, f"{path}_request")[pair]
+                reply = getattr(dut, f"{path}_reply")[pair]
+                ctx.set(request.credit, ctx.get(request.valid))
+                if ctx.get(request.valid):
+                    answers[pair].append((clock + 10 * pair, ctx.get(request.header).tag))
+                answer = bool(answers[pair]) and answers[pair][0][0] <= clock
+                ctx.set(reply.valid, answer)
+                if answer:
+                    slot = answers[pair].popleft()[1]
+                    header = {"message_class": MessageClass.READ_DATA, "tag": slot, "status": 1}
+                    ctx.set(reply.header, header)
+                assert not ctx.get(dut.write_done[pair].valid)
+            done = ctx.get(getattr(dut, f"{path}_done"))
+            if done.valid:
+                told.append((done.tag, done.status, done.poison))
+            await ctx.tick()
+            clock += 1
+
+    simulate(dut, bench, clocks=400)
+    assert told == [(read["tag"], 1, 0) for read in reads]

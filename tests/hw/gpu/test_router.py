@@ -21,10 +21,12 @@ def test_takes_and_sends_reads_as_promised(paths, pairs):
     dut = RequestRouter(TINY, pairs=pairs, direct=paths[0], relay=paths[1])
     taken = [0, 0]
     refused = {"window": 0, "slots": 0, "port": 0}
+    outcomes = {"whole": 0, "refused": 0}
 
     async def bench(ctx):
         ctx = Quiet(ctx)
         waiting = [{}, {}]  # pages still to come, by slot
+        asked = [{}, {}]  # pages asked for, by slot
         window = 40
         ctx.set(dut.window, window)
         read = None
@@ -80,7 +82,8 @@ def test_takes_and_sends_reads_as_promised(paths, pairs):
                 assert header.address == read["first"] * PAGE_UNITS + read["offset"]
                 assert header.length == (read["units"] or read["pages"] * PAGE_UNITS)
 
-            # Pages come in, from each pair one a clock; a slot is done after its last page.
+            # Pages come in, from each pair one a clock; a slot is done after its last page, or
+            # without any if it is refused.
             for p in range(2):
                 open_slots = [slot for slot, pages in waiting[p].items() if pages]
                 arriving = min(pick.randint(0, pairs), sum(waiting[p].values()))
@@ -90,11 +93,18 @@ def test_takes_and_sends_reads_as_promised(paths, pairs):
                 ctx.set(dut.received[p], arriving)
                 whole = [slot for slot, pages in waiting[p].items() if not pages]
                 done = pick.choice(whole) if whole and pick.random() < 0.7 else None
-                ctx.set(dut.completed[p], {"valid": done is not None, "slot": done or 0})
+                untouched = [s for s, pages in waiting[p].items() if pages == asked[p][s]]
+                refuses = done is None and bool(untouched) and pick.random() < 0.05
+                if refuses:
+                    done = pick.choice(untouched)
+                event = {"valid": done is not None, "slot": done or 0, "refused": refuses}
+                ctx.set(dut.completed[p], event)
                 if done is not None:
+                    outcomes["refused" if refuses else "whole"] += 1
                     del waiting[p][done]
             if takes is not None:
                 waiting[takes][accepted.slot] = read["pages"] * pairs
+                asked[takes][accepted.slot] = read["pages"] * pairs
                 taken[takes] += 1
                 read = None
             await ctx.tick()
@@ -103,6 +113,7 @@ def test_takes_and_sends_reads_as_promised(paths, pairs):
     for p in range(2):
         assert (taken[p] > 50) == paths[p], taken
     assert min(refused.values()) > 20, refused
+    assert min(outcomes.values()) > 10, outcomes
 
 
 @pytest.mark.parametrize("missing", [0, 1])

@@ -108,7 +108,7 @@ class TrackerBench:
             if self.read_refusals[k] and ctx.get(tracker.refused_read[k].ready):
                 tag = self.read_refusals[k].popleft()
                 bad = Status.BAD_ADDRESS
-                self.expected[k].append((MessageClass.COMPLETION, Operation.READ, tag, 0, bad, 1))
+                self.expected[k].append((MessageClass.READ_DATA, Operation.READ, tag, 0, bad, 0))
         await ctx.tick()
         self.clocks += 1
 
@@ -238,9 +238,9 @@ class TrackerBench:
                 self.events[die].append(event)  # no page ends before its data was asked for
             else:
                 reply += h.status, h.chunk_end
-                if h.chunk_end:
+                if h.chunk_end or h.message_class == MessageClass.READ_DATA:
                     rest = [r for r in self.expected[k] if r[1:3] == reply[1:3]]
-                    assert rest == [reply], "the last COMPLETION must be the last message"
+                    assert rest == [reply], "the last answer must be the last message"
                     assert (k, h.tag) not in self.statuses
                     self.statuses[k, h.tag] = h.status
             self.expected[k].remove(reply)

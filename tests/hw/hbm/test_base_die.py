@@ -132,3 +132,37 @@ def test_writes_of_the_hbm_leave_over_link_c_page_by_page():
     pages = [(job["tag"], page) for job in jobs for page in range(job["pages"])]
     assert sorted(sent) == [(*page, beat) for page in pages for beat in range(4)]
     assert ended == [job["tag"] for job in jobs]
+
+
+def test_answers_to_reads_go_on_over_link_b_under_credit():
+    """All reads are refused at once; the GPU gives credits back late."""
+    pick = random.Random(4)
+    dut = HbmBaseDie(TINY)
+    answers = [{"tag": k, "status": pick.randint(1, 15)} for k in range(20)]
+    came = []
+
+    async def bench(ctx):
+        ctx = Quiet(ctx)
+        left, under_way, queued, owed = deque(answers), 0, 0, 0
+        while len(came) < len(answers):
+            owed -= ctx.get(dut.c_reply.credit)
+            sends = bool(left) and under_way < CREDITS and owed < CREDITS  # a read has a slot
+            ctx.set(dut.c_reply.valid, sends)
+            if sends:
+                header = {"message_class": MessageClass.READ_DATA, **left.popleft()}
+                ctx.set(dut.c_reply.header, header)
+                under_way, owed = under_way + 1, owed + 1
+            assert not ctx.get(dut.write_done.valid)
+            if ctx.get(dut.b_reply.valid):
+                header = ctx.get(dut.b_reply.header)
+                assert header.message_class == MessageClass.READ_DATA
+                came.append({"tag": header.tag, "status": header.status})
+                under_way, queued = under_way - 1, queued + 1
+                assert queued <= CREDITS
+            gives = queued > 0 and pick.random() < 0.1
+            ctx.set(dut.b_reply.credit, gives)
+            queued -= gives
+            await ctx.tick()
+
+    simulate(dut, bench, clocks=1000)
+    assert came == answers

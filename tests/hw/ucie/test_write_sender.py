@@ -39,7 +39,8 @@ class Ends:
         self.held = {"request": 0, "data": 0}  # credits that the responder keeps
         self.reply_credits = credits.descriptors
         self.expected_done: dict[str, int] | None = None
-        self.done = 0
+        self.expected_read_done: dict[str, int] | None = None
+        self.done = self.read_done = 0
         self.clocks = 0
 
     async def clock(self, *, ask=1.0, reply=1.0, give_request=1.0, give_data=1.0) -> None:
@@ -72,7 +73,7 @@ class Ends:
         ctx, port = self.ctx, self.sender.reply
         sends = bool(sends and self.replies and self.reply_credits)
         ctx.set(port.valid, sends)
-        self.expected_done = None
+        self.expected_done = self.expected_read_done = None
         if not sends:
             return
         self.reply_credits -= 1
@@ -80,6 +81,8 @@ class Ends:
         ctx.set(port.header, header)
         if header["message_class"] == MessageClass.GRANT:
             self.grants.append((header["tag"], header["page"], header["credit"]))
+        elif header["message_class"] == MessageClass.READ_DATA:
+            self.expected_read_done = {name: header[name] for name in ("tag", "status")}
         else:
             fields = ("operation", "tag", "page", "status")
             self.expected_done = {name: header[name] for name in fields}
@@ -108,6 +111,12 @@ class Ends:
         if self.expected_done is not None:
             assert {name: done[name] for name in self.expected_done} == self.expected_done
             self.done += 1
+        read_done = ctx.get(sender.read_done)
+        assert read_done.valid == (self.expected_read_done is not None)
+        if self.expected_read_done is not None:
+            found = {name: read_done[name] for name in self.expected_read_done}
+            assert found == self.expected_read_done
+            self.read_done += 1
 
         # The memory answers one clock after it is asked, with words that tell who was asked for.
         if self.fetched is not None:
@@ -149,6 +158,10 @@ def grant(tag: int, page: int, token: int) -> dict[str, int]:
     return {"message_class": MessageClass.GRANT, "tag": tag, "page": page, "credit": token}
 
 
+def end_of_read(tag: int, *, status: int) -> dict[str, int]:
+    return {"message_class": MessageClass.READ_DATA, "tag": tag, "status": status}
+
+
 def completion(tag: int, *, page: int = 0, status: int = 0, last: int = 1) -> dict[str, int]:
     return {
         "message_class": MessageClass.COMPLETION,
@@ -186,12 +199,15 @@ def test_random_traffic(shares: dict[str, float], seed: int) -> None:
                     "relocated": rng.getrandbits(1),
                 }
             )
-        grants = completions = 0
+        grants = completions = reads = 0
         for _ in range(120):
             tag, page = rng.getrandbits(12), rng.getrandbits(12)
             if rng.random() < 0.7:
                 grants += 1
                 ends.replies.append(grant(tag, page, rng.getrandbits(16)))
+            elif rng.random() < 0.3:
+                reads += 1
+                ends.replies.append(end_of_read(tag, status=rng.getrandbits(3)))
             else:
                 completions += 1
                 status, last = rng.getrandbits(3), rng.getrandbits(1)
@@ -201,7 +217,7 @@ def test_random_traffic(shares: dict[str, float], seed: int) -> None:
         for _ in range(40):
             await ends.clock()
         assert len(ends.beats) == 4 * grants
-        assert ends.done == completions
+        assert (ends.done, ends.read_done) == (completions, reads)
         assert ends.held == {"request": 0, "data": 0}
         assert ends.reply_credits == ends.credits.descriptors
 
