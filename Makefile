@@ -29,7 +29,8 @@ calibrate: $(INSTALLED) toolchain  ## Measure the RTL and write build/timing/pap
 
 .PHONY: measure
 measure: $(INSTALLED) toolchain  ## Measure rates, first bytes and peers; renews docs/measurements.md
-	$(BIN)/pagewave measure --out build/measure --docs docs/measurements.md
+	$(BIN)/pagewave measure --out build/measure --docs docs/measurements.md \
+	  --docs docs/placement.md
 
 .PHONY: wave
 wave: $(INSTALLED) toolchain  ## Run tests, keep waves and views: make wave TEST=tests/tb/test_x.py::test_y

@@ -7,8 +7,8 @@ tables; :data:`EXPERIMENTS` has them by name.
 from collections.abc import Callable
 
 from hw.params import Machine
-from tb.measurements import first_byte, peers, programs, rates
-from tb.measurements.report import Measurement, check_page, renew_page
+from tb.measurements import experts, first_byte, peers, programs, rates
+from tb.measurements.report import Measurement, find_pages, renew_page
 from tb.measurements.runs import Progress
 
 Experiment = Callable[[Machine, int, Progress], Measurement]
@@ -25,6 +25,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "first-byte": first_byte.measure,
     "peers": _peers,
     "programs": programs.measure,
+    "experts": experts.measure,
 }
 
-__all__ = ["EXPERIMENTS", "Experiment", "Measurement", "Progress", "check_page", "renew_page"]
+__all__ = ["EXPERIMENTS", "Experiment", "Measurement", "Progress", "find_pages", "renew_page"]

@@ -71,20 +71,27 @@ def _marks(name: str) -> tuple[str, str]:
     return f"<!-- measured: {name} -->", f"<!-- end of {name} -->"
 
 
-def check_page(page: Path, names: Sequence[str]) -> None:
-    """Make sure that ``page`` has a block for each experiment.
+def find_pages(pages: Sequence[Path], names: Sequence[str]) -> dict[str, Path]:
+    """The page that has the block of each experiment.
 
     Raises:
-        InputError: it cannot be read or lacks one.
+        InputError: a page cannot be read, or none has the block.
     """
-    try:
-        text = page.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"docs is {str(page)!r}: cannot be read: {error}") from None
+    found: dict[str, Path] = {}
+    for page in pages:
+        try:
+            text = page.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"docs is {str(page)!r}: cannot be read: {error}") from None
+        for name in names:
+            begin, end = _marks(name)
+            if 0 <= text.find(begin) < text.find(end):
+                found.setdefault(name, page)
     for name in names:
-        begin, end = _marks(name)
-        if not 0 <= text.find(begin) < text.find(end):
-            raise InputError(f"docs is {str(page)!r}: has no block {begin} ... {end}")
+        if name not in found:
+            listed = ", ".join(map(str, pages))
+            raise InputError(f"docs is {listed!r}: has no block {' ... '.join(_marks(name))}")
+    return found
 
 
 def renew_page(page: Path, measurements: Sequence[Measurement]) -> None:

@@ -11,9 +11,11 @@ from hw.address_map import AddressMap, Run
 from hw.errors import InputError
 from hw.gpu.router import Choice
 from hw.presets import preset, topology
-from perfmodel.memory.striping import as_given, dealt, lay_out, random_sets
+from perfmodel.memory.striping import POLICIES, as_given, dealt, lay_out, random_sets
 from tb.experts import Assignment, ExpertRun, stream
 from tb.measurements import experts as experiment
+from tb.measurements.expert_tables import experts_of
+from tb.measurements.runs import ONE_PAIR
 from tb.play import design, play
 from tb.reads import LISTED, ReadRun
 from tb.simulator import Simulator, build
@@ -21,7 +23,6 @@ from tb.vip.stamps import StampTable
 from tests.hw.pysim import simulate
 
 MINI = preset("mini")
-ONE_PAIR = topology("compact")
 PAGES = 288  # 2.25 waves
 AT = AddressMap(MINI.geometry)
 
@@ -160,7 +161,7 @@ def test_a_group_asks_for_its_last_runs_at_the_end():
 
 def test_dealt_tails_cost_nothing_and_tails_in_between_do(verilator):
     """The walks of a path look a wave ahead: what it asks for must be even within that."""
-    layout = lay_out("two-choice", AT, experts=experiment.experts_of(MINI, PAGES), pages=PAGES)
+    layout = lay_out("two-choice", AT, experts=experts_of(MINI, PAGES), pages=PAGES)
     picked = random_sets(len(layout.experts), 32, 1, 1)[0].tolist()
 
     def sensing(reading):
@@ -231,16 +232,24 @@ def test_the_experiment_measures_every_case(verilator, monkeypatch):
     monkeypatch.setattr(experiment, "MODEL_SETS", 50)
     monkeypatch.setattr(experiment, "PICKED", (2, 4))
     monkeypatch.setattr(experiment, "STREAM", 4)
-    measured = experiment.run(MINI, sets=1, chosen=("packed", "shelved"))
-    counts = [len(seen.result.arrivals) for seen in measured.streams]
-    assert counts == [n for n in (1, 2, 2, 4) for _ in Assignment]
-    assert [(len(s.case.picked), s.case.policy, s.case.deal) for s in measured.sets] == [
+    monkeypatch.setattr(experiment, "POLICIES", ("packed", "shelved"))
+    measurement = experiment.measure(MINI, 1, lambda _: None)
+    runs = [row for row in measurement.rows if row["kind"] == "run"]
+    streams = [row for row in runs if row["set_seed"] is None]
+    sets = [row for row in runs if row["set_seed"] is not None]
+    assert [len(row["picked"]) for row in streams] == [n for n in (1, 2, 2, 4) for _ in Assignment]
+    assert [(len(row["picked"]), row["policy"], row["dealt"]) for row in sets] == [
         (n, policy, deal)
         for n in (2, 4)
         for policy, deal in (("packed", False), ("shelved", False), ("shelved", True))
     ]
-    assert all(seen.result.clocks >= seen.bound_clocks for seen in measured.sets)
-    assert measured.as_json()["pages"] == PAGES
-    for title, columns, rows in measured.tables:
-        assert title in measured.markdown()
-        assert all(len(row) == len(columns) for row in rows)
+    assert all(row["clocks"] >= row["bound_clocks"] for row in sets)
+    assert {row["pages"] for row in runs} == {PAGES}
+    # The terminal, JSON and Markdown show the same runs.
+    by_stream, bubbles, by_set, by_load = measurement.tables
+    assert (len(by_stream.rows), len(by_set.rows)) == (len(streams), len(sets))
+    assert 0 < len(bubbles.rows) < len(streams)
+    assert len(by_load.rows) == len(POLICIES)
+    for table in measurement.tables:
+        assert table.title in measurement.markdown()
+        assert all(len(row) == len(table.columns) for row in table.rows)

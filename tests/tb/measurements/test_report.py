@@ -6,7 +6,7 @@ import pytest
 
 from hw.errors import InputError
 from hw.presets import preset
-from tb.measurements import EXPERIMENTS, check_page, renew_page
+from tb.measurements import EXPERIMENTS, find_pages, renew_page
 from tb.measurements.report import Measurement, Table
 
 TABLE = Table(
@@ -41,7 +41,7 @@ def test_table_is_markdown():
 def test_page_changes_only_in_its_block(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(PAGE)
-    check_page(page, ["rates", "peers"])
+    assert find_pages([page], ["rates", "peers"]) == {"rates": page, "peers": page}
     renew_page(page, [RATES])
     text = page.read_text()
     assert text == PAGE.replace("old", f"\n{RATES.markdown()}\n")
@@ -63,7 +63,7 @@ def test_page_without_its_block_is_refused(tmp_path, text, words):
     if text is not None:
         page.write_text(text)
     with pytest.raises(InputError, match=words):
-        check_page(page, ["rates", "peers"])
+        find_pages([page], ["rates", "peers"])
 
 
 def test_results_tell_what_they_were_measured_on(tmp_path):
@@ -75,7 +75,9 @@ def test_results_tell_what_they_were_measured_on(tmp_path):
     assert (tmp_path / "rates.md").read_text() == RATES.markdown() + "\n"
 
 
-def test_page_of_the_documentation_has_all_blocks():
+def test_pages_of_the_documentation_have_all_blocks():
     from tb.simulator.tools import REPOSITORY
 
-    check_page(REPOSITORY / "docs" / "measurements.md", list(EXPERIMENTS))
+    pages = [REPOSITORY / "docs" / name for name in ("measurements.md", "placement.md")]
+    found = find_pages(pages, list(EXPERIMENTS))
+    assert {name for name, page in found.items() if page == pages[1]} == {"experts"}
