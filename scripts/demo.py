@@ -20,7 +20,7 @@ from perfmodel.serving import serve as run_load
 from perfmodel.system import build_system
 from scripts import console
 from scripts.calibrate import calibrate_report, show_observation
-from scripts.simulate import simulate_report
+from scripts.run_report import simulate_report
 from tb.calibration import calibrate as measure
 from tb.play import design, read
 from tb.read_result import ReadResult

@@ -6,7 +6,7 @@ from pathlib import Path
 from hw.params import Machine, Topology
 from hw.presets import PRESETS
 from hw.sram.macro import VERILOG_MODELS, MacroPlatform
-from hw.ucie.transaction import ADDRESS_UNIT_BYTES
+from tb.delivery import misdelivered, stale
 from tb.memory_system import MemorySystem
 from tb.read_result import Passage, ReadResult, Sample, Stamps, WriteOutcome
 from tb.reads import COUNTERS, ReadRun
@@ -16,7 +16,7 @@ from tb.vip.nand_rules import rules_in
 
 
 def design(machine: Machine, topology: Topology) -> Design:
-    """The simulation of a read system; registers of ``machine`` do not matter to it."""
+    """The simulation of a memory system; registers of ``machine`` do not matter to it."""
     return Design(
         component=MemorySystem,
         params={"machine": PRESETS[machine.name], "topology": topology},
@@ -77,6 +77,7 @@ def play(
         raise RuntimeError(
             f"the NAND model forgot {report['overflow']} pages: too many were written"
         )
+    errors = report["errors"] + misdelivered(what, beats, report["address_sum"])
     registers = report["registers"]
     return ReadResult(
         run=what,
@@ -90,7 +91,8 @@ def play(
         last_beat=report["last_beat"],
         wave_ends=tuple(report["wave_ends"]),
         senses=report["senses"],
-        data_errors=report["errors"] + _misdelivered(what, beats, report["address_sum"]),
+        data_errors=errors,
+        stale=None if errors else stale(what, report["version_sum"], report["versioned_sum"]),
         violations=report["violations"],
         poisoned=report["poisoned"],
         wall_s=report["wall_s"],
@@ -110,27 +112,7 @@ def play(
         counters={name: sum(die[name] for die in registers) for name in COUNTERS},
         corrected=sum(die["ecc_corrected"] for die in registers),
         uncorrected=sum(die["ecc_uncorrected"] for die in registers),
-        versions=report["version_sum"],
         requests=tuple(Stamps(**stamps) for stamps in report["requests"]),
         samples=tuple(Sample(*sample) for sample in report["samples"]),
         waveform=result.waves,
     )
-
-
-def _misdelivered(what: ReadRun, beats: int, address_sum: int) -> int:
-    """Beats missing or too many; one if the count is right but the addresses are not."""
-    per_page = what.machine.page_beats
-    beat_units = what.machine.link.beat_bytes // ADDRESS_UNIT_BYTES
-    want_beats, want_sum = 0, 0
-    requests = what.requests()
-    pieces = what.pieces() or [(0, 0)] * len(requests)
-    for (first, pages, _), (offset, units) in zip(requests, pieces, strict=True):
-        count, start = pages * per_page, first * per_page
-        if units:
-            begin, end = offset // beat_units, (offset + units - 1) // beat_units
-            count, start = end - begin + 1, start + begin
-        want_beats += count * what.topology.pairs
-        want_sum += (count * start + count * (count - 1) // 2) * what.topology.pairs
-    if beats != want_beats:
-        return abs(beats - want_beats)
-    return int(address_sum != want_sum % 2**64)

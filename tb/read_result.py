@@ -115,6 +115,8 @@ class ReadResult:
         accepted, first_beat, last_beat: Stamps of the first request and of the data.
         wave_ends: Stamp of the end of each page wave.
         data_errors: Beats with a wrong byte or with poison, or missing or unasked beats.
+        stale: Whether a page came in another version than the last one written; ``None`` if the
+            run does not say which that is, see :func:`tb.delivery.stale`.
         violations: Broken NAND rules.
         requests: Stamps of each request, where none of the 4,096 tags was used twice.
         samples: What had come and begun by then.
@@ -122,7 +124,6 @@ class ReadResult:
         writes: What became of the writes.
         counters: Counters of the register map, summed over the stacks.
         corrected, uncorrected: Words of the SRAM.
-        versions: Sum over all beats of the version that they carried.
     """
 
     run: ReadRun
@@ -137,6 +138,7 @@ class ReadResult:
     wave_ends: tuple[int, ...]
     senses: int
     data_errors: int
+    stale: bool | None
     violations: int
     poisoned: int
     wall_s: float
@@ -145,7 +147,6 @@ class ReadResult:
     counters: dict[str, int]
     corrected: int
     uncorrected: int
-    versions: int
     requests: tuple[Stamps, ...] = ()
     samples: tuple[Sample, ...] = ()
     waveform: Path | None = field(default=None, compare=False)
@@ -157,7 +158,7 @@ class ReadResult:
     @property
     def unexpected(self) -> bool:
         """Whether something is wrong for which the run planted no fault."""
-        if self.violations or self.writes.wrong_beats:
+        if self.violations or self.writes.wrong_beats or self.stale:
             return True
         planted = self.run.corrupt or (len(self.run.faults.ecc_bits) == 2 and self.uncorrected)
         spoilt = self.run.faults.programs or self.run.faults.program_at or self.run.faults.erases
@@ -205,6 +206,7 @@ class ReadResult:
             "fill": self.fill.as_json(),
             "delivered": self.delivered.as_json(),
             "data_errors": self.data_errors,
+            "stale": self.stale,
             "nand_violations": self.violations,
             "broken_rules": list(self.broken_rules),
             "senses": self.senses,

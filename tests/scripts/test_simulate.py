@@ -97,3 +97,132 @@ def test_results_that_cannot_be_written_stop_before_work(
     captured = capsys.readouterr()
     assert words in captured.err
     assert captured.err.count("\n") == 1
+
+
+CORNER = ["simulate", "--topology", "dash", "--preset", "mini", "--route", "direct", "--waves", "1"]
+WAVE_PAGES = 128
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """JSON of what was run, by its options."""
+    return {}
+
+
+@pytest.fixture
+def corner(verilator, capsys, seen):
+    """Runs one wave with some options and gives the JSON of the result."""
+
+    def run(*options):
+        if options not in seen:
+            assert main([*CORNER, "--json", *options]) == 0
+            seen[options] = json.loads(capsys.readouterr().out)
+        return seen[options]
+
+    return run
+
+
+@pytest.mark.parametrize("source", ["gpu", "hbm"])
+def test_writes_come_from_either_side(corner, source):
+    seen = corner("--write-waves", "1", "--write-from", source, "--writes-first")
+    assert seen["counters"]["pages_programmed"] == seen["writes"]["programs"] == WAVE_PAGES
+    assert (seen["data_errors"], seen["stale"], seen["writes"]["wrong_beats"]) == (0, False, 0)
+
+
+def test_rewritten_blocks_are_erased_and_read_back(corner):
+    seen = corner("--write-waves", "1", "--rewrite", "--writes-first")
+    assert seen["counters"]["erases"] == seen["writes"]["erases"] == WAVE_PAGES
+    assert (seen["data_errors"], seen["stale"]) == (0, False)
+
+
+def test_trimmed_blocks_are_collected(corner):
+    # 4 waves are 16 pages in each subarray of one of 4 planes, a block.
+    seen = corner("--write-waves", "4", "--write-planes", "0:1", "--trim")
+    # The last erases may still run when the reads and writes have ended.
+    assert 0 < seen["counters"]["collected"] <= seen["writes"]["erases"]
+
+
+def test_suspend_lets_reads_pass(corner):
+    beside = ["--write-waves", "1", "--t-program-us", "20", "--waves", "2"]
+    alone, suspended = corner(*beside), corner(*beside, "--suspend", "--suspend-slice-us", "1")
+    assert alone["counters"]["suspends"] == 0 < suspended["counters"]["suspends"]
+
+
+def test_reads_and_writes_keep_to_their_planes(corner):
+    options = ["--write-waves", "1", "--write-planes", "2:4", "--t-program-us", "20"]
+    apart, together = (corner(*options, "--read-planes", p) for p in ("0:2", "2:4"))
+    assert apart["cycles_per_wall_s"] > 0
+    end = "last_byte_ns"
+    assert apart["delivered"][end] < together["delivered"][end]
+
+
+def test_whole_regions_drain_later(corner):
+    first = {drain: corner("--drain", drain)["first_byte_ns"] for drain in ("page", "region")}
+    assert first["region"] > 2 * first["page"] - 187.5
+
+
+def test_small_reads_move_only_what_they_ask_for(corner):
+    seen = corner("--read-bytes", "64")
+    assert seen["bytes"] == WAVE_PAGES * 64 and seen["senses"] == WAVE_PAGES
+
+
+@pytest.mark.parametrize(
+    "option", ["--t-latch-ns", "--t-wb-ns", "--t-rr-ns", "--t-adl-ns", "--t-ccs-ns",
+               "--t-plane-busy-ns", "--t-program-us", "--t-erase-us"],
+)  # fmt: skip
+def test_nand_times_reach_the_rtl(corner, option):
+    writes = ["--write-waves", "1", "--rewrite", "--writes-first"]
+    writes += ["--t-program-us", "0.1", "--t-erase-us", "0.1"]
+    value = "1" if option.endswith("us") else "200"
+    assert corner(*writes, option, value)["cycles"] > corner(*writes)["cycles"]
+
+
+def test_slots_may_be_held_until_programs_end(corner):
+    beside = ["--write-waves", "1", "--t-program-us", "10", "--waves", "4", "--suspend"]
+    usual, held = corner(*beside), corner(*beside, "--hold-until-programmed")
+    assert held["counters"]["blocked_sram"] > usual["counters"]["blocked_sram"]
+
+
+def test_failed_programs_and_erases_are_told(corner):
+    seen = corner("--write-waves", "1", "--fail-program-at", "3")["writes"]
+    assert (seen["program_failures"], seen["page_failures"], seen["refused"]) == (1, 1, 1)
+    every = corner("--write-waves", "1", "--fail-programs", "256")["writes"]
+    assert every["program_failures"] == every["page_failures"] == WAVE_PAGES
+    erases = corner("--write-waves", "1", "--rewrite", "--fail-erases", "256")["writes"]
+    assert erases["erase_failures"] > 0 < erases["page_failures"]
+
+
+def test_bit_errors_are_corrected_or_poison(corner):
+    one = corner("--ecc-beats", "3", "--ecc-bits", "5")
+    assert (one["ecc_corrected"], one["ecc_uncorrected"], one["data_errors"]) == (3, 0, 0)
+    two = corner("--ecc-beats", "3", "--ecc-bits", "5,70")
+    assert (two["ecc_corrected"], two["ecc_uncorrected"]) == (0, 3)
+    assert two["poisoned"] >= 1 and two["data_errors"] == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--rewrite"], "write-waves is 0: must be at least 1"),
+        (["--write-waves", "-1"], "write-waves is -1"),
+        (["--write-waves", "1", "--write-from", "cpu"], "write-from 'cpu' is unknown"),
+        (["--write-waves", "1", "--write-planes", "3:9"], "write-planes is '3:9'"),
+        (["--write-waves", "1", "--writes-first", "--trim"], "trim is given with --writes-first"),
+        (["--write-waves", "1", "--writes-first", "--rewrite", "--waves", "2"], "waves is 2"),
+        (["--read-planes", "1"], "read-planes is '1'"),
+        (["--read-bytes", "65"], "read-bytes is 65"),
+        (["--drain", "half"], "drain 'half' is unknown"),
+        (["--fail-programs", "300"], "faults.programs is 300"),
+        (["--ecc-bits", "a"], "ecc-bits is 'a'"),
+        (["--ecc-bits", "5,72"], "faults.ecc_bits is (5, 72)"),
+        (["--suspend-slice-us", "0"], "suspend_slice_us is 0.0"),
+        (["--t-wb-ns", "-1"], "NandTiming.t_wb_ns"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_corners_end_in_one_line(options, words, capsys):
+    assert main([*CORNER, *options]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in captured.err
+    assert captured.err.count("\n") == 1

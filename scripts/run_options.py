@@ -1,0 +1,121 @@
+"""Options of ``pagewave simulate`` as parts of a run; what cannot be is refused by its name."""
+
+import dataclasses
+import re
+from typing import Any
+
+from hw.errors import InputError
+from hw.params import Machine, Sensing, ns
+from hw.presets import preset
+from hw.ucie.transaction import ADDRESS_UNIT_BYTES
+from tb.simulator import Simulator
+from tb.writes import WriteRequest, kv_writes
+
+ICARUS_WAVE_PAGES = 512
+WRITERS = {"gpu": "write", "hbm": "writeback"}
+
+
+def optional_ns(time_us: float | None) -> float | None:
+    return None if time_us is None else ns(time_us)
+
+
+def chosen_machine(
+    name: str,
+    times_ns: dict[str, float | None],
+    tsv_tbps: float | None,
+    link_tbps: float | None,
+    sense: str | None,
+    cache_read: bool,
+) -> Machine:
+    modes = {mode.value: mode for mode in Sensing}
+    if sense is not None and sense not in modes:
+        raise InputError(f"sense {sense!r} is unknown: choose {', '.join(modes)}")
+    machine = preset(name).with_registers(
+        tsv_tbps=tsv_tbps,
+        link_tbps=link_tbps,
+        sensing=None if sense is None else modes[sense],
+        cache_read=None if cache_read else False,
+    )
+    given: dict[str, Any] = {
+        f"{name}_ns": value for name, value in times_ns.items() if value is not None
+    }
+    return dataclasses.replace(machine, nand=dataclasses.replace(machine.nand, **given))
+
+
+def chosen_planes(name: str, text: str | None, machine: Machine) -> range:
+    """A range of planes, all of them by default."""
+    planes = machine.geometry.planes
+    if text is None:
+        return range(planes)
+    found = re.fullmatch(r"(\d+):(\d+)", text)
+    if found is None or not int(found[1]) < int(found[2]) <= planes:
+        raise InputError(f"{name} is {text!r}: must be FIRST:END within 0:{planes}")
+    return range(int(found[1]), int(found[2]))
+
+
+def whole_pages(read_bytes: int, machine: Machine) -> int:
+    """Whole pages of a read; zero if it is smaller, or its size is left open."""
+    page = machine.geometry.page_bytes
+    if read_bytes < 0 or read_bytes % (page if read_bytes >= page else ADDRESS_UNIT_BYTES):
+        raise InputError(
+            f"read-bytes is {read_bytes!r}: must be a multiple of {ADDRESS_UNIT_BYTES} below a "
+            f"page, or whole pages of {page}"
+        )
+    return read_bytes // page
+
+
+def parsed_bits(text: str) -> tuple[int, ...]:
+    if re.fullmatch(r"\d+(,\d+)?", text) is None:
+        raise InputError(f"ecc-bits is {text!r}: must be one or two numbers, as 5 or 5,9")
+    return tuple(int(bit) for bit in text.split(","))
+
+
+def chosen_simulator(name: str, machine: Machine) -> Simulator:
+    try:
+        simulator = Simulator(name)
+    except ValueError:
+        raise InputError(f"simulator {name!r} is unknown: choose {', '.join(Simulator)}") from None
+    if simulator is Simulator.ICARUS and machine.geometry.wave_pages > ICARUS_WAVE_PAGES:
+        raise InputError(
+            f"simulator 'icarus' would take minutes for a page wave of preset {machine.name!r}: "
+            "use verilator"
+        )
+    return simulator
+
+
+def chosen_writes(
+    machine: Machine,
+    waves: int,
+    planes: str | None,
+    source: str,
+    *,
+    rewrite: bool,
+    trim: bool,
+    writes_first: bool,
+    read_waves: int,
+) -> tuple[WriteRequest, ...]:
+    """Writes beside or before ``read_waves`` page waves of reads."""
+    if source not in WRITERS:
+        raise InputError(f"write-from {source!r} is unknown: choose {', '.join(WRITERS)}")
+    if waves < 1:
+        if waves < 0 or rewrite or trim or writes_first:
+            raise InputError(
+                f"write-waves is {waves!r}: must be at least 1 for --rewrite, --trim and "
+                "--writes-first"
+            )
+        return ()
+    if writes_first and trim:
+        raise InputError("trim is given with --writes-first: pages given up hold nothing to read")
+    if writes_first and rewrite and read_waves > waves:
+        raise InputError(
+            f"waves is {read_waves!r}: must be at most write-waves {waves} with --rewrite and "
+            "--writes-first, since their blocks are erased"
+        )
+    return kv_writes(
+        machine,
+        waves=waves,
+        planes=chosen_planes("write-planes", planes, machine),
+        port=WRITERS[source],
+        rewrite=rewrite,
+        trim=trim,
+    )
