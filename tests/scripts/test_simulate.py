@@ -136,8 +136,8 @@ def test_rewritten_blocks_are_erased_and_read_back(corner):
 
 
 def test_trimmed_blocks_are_collected(corner):
-    # 2 waves are 16 pages in each subarray of one of 8 planes, a block.
-    seen = corner("--write-waves", "2", "--write-planes", "0:1", "--trim")
+    # 3 waves are 24 pages in each subarray of one of 8 planes: a block of 16, and half of the next.
+    seen = corner("--write-waves", "3", "--write-planes", "0:1", "--trim")
     # The last erases may still run when the reads and writes have ended.
     assert 0 < seen["counters"]["collected"] <= seen["writes"]["erases"]
 
