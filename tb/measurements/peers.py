@@ -71,7 +71,7 @@ def measure(
         rows=(*(shot.as_json() for shot in shots), *(stream.as_json() for stream in streams)),
         tables=(_rate_table(shots), _time_table(shots), _stream_table(streams)),
         misses=tuple(
-            f"{stream.case.id}, sustained: {stream.filled / 1e9:.1f} GB/s is "
+            f"{stream.case.id}, sustained: {stream.rate / 1e9:.1f} GB/s is "
             f"{stream.deviation_pct:+.2f} % from {stream.bound / 1e9:.1f}"
             for stream in streams
             if abs(stream.deviation_pct) > LIMIT_PCT
@@ -131,14 +131,30 @@ class Stream:
         return self.case.machine.steady_bound_bytes_per_s(paths(self.case.machine))
 
     @property
-    def filled(self) -> float:
-        return steady(self.result)[0]
+    def point(self) -> int:
+        """Where it is judged: 0 at the TSV ports, 1 at the GPU side.
+
+        Behind slow links the TSVs still fill the regions of the die.
+        """
+        return int(self.case.limit == "links")
+
+    @property
+    def rate(self) -> float:
+        return steady(self.result)[self.point]
+
+    @property
+    def rates(self) -> tuple[str, str]:
+        """At both points, the one that is judged in bold."""
+        shown = [_gb(rate) for rate in steady(self.result)]
+        shown[self.point] = f"**{shown[self.point]}**"
+        return shown[0], shown[1]
 
     @property
     def deviation_pct(self) -> float:
-        return 100 * (self.filled / self.bound - 1)
+        return 100 * (self.rate / self.bound - 1)
 
     def as_json(self) -> dict[str, object]:
+        filled, delivered = steady(self.result)
         return {
             "id": self.case.id,
             "kind": "sustained",
@@ -146,8 +162,8 @@ class Stream:
             "preset": self.case.machine.name,
             "peer_bytes_per_s": self.case.peer_bytes_per_s,
             "bound_bytes_per_s": self.bound,
-            "fill_bytes_per_s": self.filled,
-            "delivered_bytes_per_s": steady(self.result)[1],
+            "fill_bytes_per_s": filled,
+            "delivered_bytes_per_s": delivered,
             "deviation_pct": self.deviation_pct,
         }
 
@@ -226,8 +242,7 @@ def _stream_table(streams: list[Stream]) -> Table:
                 stream.case.title,
                 stream.case.limit,
                 _gb(stream.case.peer_bytes_per_s),
-                f"**{_gb(stream.filled)}**",
-                _gb(steady(stream.result)[1]),
+                *stream.rates,
                 _gb(stream.bound),
                 f"{stream.deviation_pct:+.2f} %",
             )

@@ -110,9 +110,9 @@ def shot(name, machine, waves):
     )  # fmt: skip
 
 
-def stream(name, machine):
+def stream(name, machine, limit="l"):
     return Sustained(
-        id=name, peer="p", title="t", machine=machine, limit="l", peer_bytes_per_s=None
+        id=name, peer="p", title="t", machine=machine, limit=limit, peer_bytes_per_s=None
     )
 
 
@@ -173,3 +173,15 @@ def test_geometries_are_those_of_the_peers():
     assert page_ns["hbfsim-g2"] == pytest.approx(4096 / 96)
     assert page_ns["ramulator-hbf"] == pytest.approx(128)
     assert math.isclose(preset("openhbx").link.usable_bytes_per_s, 2.048e12)
+
+
+def test_behind_slow_links_the_gpu_side_is_judged(verilator):
+    slow = MINI.with_registers(link_tbps=0.06)
+    measurement = peers.measure(
+        1, lambda line: None, one_shots=(), sustained=(stream("slow", slow, "links"),)
+    )
+    (row,) = measurement.rows
+    assert row["bound_bytes_per_s"] == pytest.approx(2 * 60e9)
+    assert row["delivered_bytes_per_s"] == pytest.approx(2 * 60e9, rel=0.01)
+    assert row["deviation_pct"] == pytest.approx(row["delivered_bytes_per_s"] / 1.2e9 - 100)
+    assert measurement.tables[-1].rows[0][5] == f"**{row['delivered_bytes_per_s'] / 1e9:.1f}**"
