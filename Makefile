@@ -32,6 +32,11 @@ measure: $(INSTALLED) toolchain  ## Measure rates, first bytes and peers; renews
 	$(BIN)/pagewave measure --out build/measure --docs docs/measurements.md \
 	  --docs docs/placement.md
 
+.PHONY: cells
+cells: $(INSTALLED)  ## Count the cells of the HBF base die; renews docs/cells.md
+	$(BIN)/pagewave cells --preset mini --docs docs/cells.md
+	$(BIN)/pagewave cells --preset paper --docs docs/cells.md
+
 .PHONY: wave
 wave: $(INSTALLED) toolchain  ## Run tests, keep waves and views: make wave TEST=tests/tb/test_x.py::test_y
 	$(if $(TEST),,$(error TEST is empty: make wave TEST=tests/...))

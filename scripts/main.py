@@ -8,6 +8,7 @@ import typer
 
 from hw.errors import InputError
 from scripts.calibrate import calibrate
+from scripts.cells import cells
 from scripts.demo import demo
 from scripts.generate import generate
 from scripts.measure import measure
@@ -40,7 +41,7 @@ def _options(
     pass
 
 
-for verb in (simulate, calibrate, measure, generate, serve, demo):
+for verb in (simulate, calibrate, measure, cells, generate, serve, demo):
     app.command()(verb)
 
 

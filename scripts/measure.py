@@ -66,7 +66,7 @@ def measure(
         console.err.print(f"wrote {out / name}.json and {out / name}.md", soft_wrap=True)
         if not json:
             for table in measurement.tables:
-                console.out.print(_rich(table))
+                console.out.print(rich_table(table))
     for page in dict.fromkeys(pages.values()):
         renew_page(page, [m for m in measured if pages[m.name] == page])
         console.err.print(f"wrote {page}", soft_wrap=True)
@@ -83,10 +83,11 @@ def _progress(line: str) -> None:
     console.err.print(line, soft_wrap=True, highlight=False)
 
 
-def _rich(table: Table) -> rich.table.Table:
+def rich_table(table: Table) -> rich.table.Table:
+    """``table`` for the terminal."""
     shown = rich.table.Table(title=table.title)
     for k, column in enumerate(table.columns):
         shown.add_column(column, justify="left" if k < table.left else "right")
     for row in table.rows:
-        shown.add_row(*(cell.replace("**", "") for cell in row))
+        shown.add_row(*(cell.replace("**", "").replace("`", "") for cell in row))
     return shown

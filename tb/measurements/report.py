@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from hw.errors import InputError
 from hw.presets import preset
@@ -67,12 +68,23 @@ class Measurement:
         write_atomically(folder / f"{self.name}.md", self.markdown() + "\n")
 
 
+class Section(Protocol):
+    """What fills a marked block of a page."""
+
+    @property
+    def name(self) -> str:
+        """Name in the marks of the block."""
+
+    def markdown(self) -> str:
+        """What the block holds."""
+
+
 def _marks(name: str) -> tuple[str, str]:
     return f"<!-- measured: {name} -->", f"<!-- end of {name} -->"
 
 
 def find_pages(pages: Sequence[Path], names: Sequence[str]) -> dict[str, Path]:
-    """The page that has the block of each experiment.
+    """The page that has the block of each name.
 
     Raises:
         InputError: a page cannot be read, or none has the block.
@@ -94,11 +106,11 @@ def find_pages(pages: Sequence[Path], names: Sequence[str]) -> dict[str, Path]:
     return found
 
 
-def renew_page(page: Path, measurements: Sequence[Measurement]) -> None:
-    """Replace the block of each measurement in ``page``, and nothing else."""
+def renew_page(page: Path, sections: Sequence[Section]) -> None:
+    """Replace the block of each section in ``page``, and nothing else."""
     text = page.read_text(encoding="utf-8")
-    for measurement in measurements:
-        begin, end = _marks(measurement.name)
+    for section in sections:
+        begin, end = _marks(section.name)
         before, rest = text.split(begin, 1)
-        text = f"{before}{begin}\n\n{measurement.markdown()}\n\n{end}{rest.split(end, 1)[1]}"
+        text = f"{before}{begin}\n\n{section.markdown()}\n\n{end}{rest.split(end, 1)[1]}"
     write_atomically(page, text)

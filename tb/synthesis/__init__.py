@@ -1,0 +1,1 @@
+"""What becomes of the RTL in synthesis: cells, counted block by block."""
