@@ -113,6 +113,24 @@ def test_counters_equal_the_events(seed):
     assert len(want) == 4 + 2 + 2 + len(COUNTERS) and min(want.values()) > 50
 
 
+def test_counters_follow_the_events_by_two_clocks():
+    """A read looks at a counter one clock after it was asked for."""
+    found = {}
+    for later in range(5):
+        dut = Control(TINY)
+
+        async def bench(ctx, dut=dut, later=later):
+            ctx.set(dut.dies[1], {"held": 1})
+            port = registers(ctx, dut.port)
+            for _ in range(later):
+                await ctx.tick()
+                ctx.set(dut.dies[1], {})
+            found[later] = await port.read("reads_held")
+
+        simulate(dut, bench, clocks=50)
+    assert [count > 0 for count in found.values()] == [False, True, True, True, True]
+
+
 @pytest.mark.parametrize("wait", [0, 7])
 def test_a_block_is_looked_up_in_its_die(wait):
     dut = Control(TINY)

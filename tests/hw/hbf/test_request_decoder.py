@@ -159,3 +159,23 @@ def test_nothing_is_lost_while_either_side_stalls(seed):
         return {"send": rng.random() < pace, "ready": [rng.random() < share for share in take]}
 
     check(TINY, reads, clocks=6000, choose=choose)
+
+
+def test_a_read_takes_two_clocks_and_the_next_comes_one_later():
+    machine = preset("mini")
+    count = machine.credits.descriptors
+    decoder = RequestDecoder(machine)
+    seen = []
+
+    async def bench(ctx):
+        ctx.set(decoder.o.ready, 1)
+        for clock in range(count + 5):
+            ctx.set(decoder.port.valid, clock < count)
+            units = machine.geometry.page_bytes // 64
+            ctx.set(decoder.port.header, {"tag": clock, "address": 0, "length": units})
+            if ctx.get(decoder.o.valid):
+                seen.append((clock, ctx.get(decoder.o.payload.tag)))
+            await ctx.tick()
+
+    simulate(decoder, bench, clocks=count + 6)
+    assert seen == [(tag + 2, tag) for tag in range(count)]

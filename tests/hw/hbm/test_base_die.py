@@ -47,6 +47,22 @@ def test_requests_pass_in_order_and_under_credit():
     assert came == wanted
 
 
+def test_a_request_takes_three_clocks():
+    dut = HbmBaseDie(TINY)
+    left = []
+
+    async def bench(ctx):
+        for clock in range(10):
+            ctx.set(dut.b_request.valid, clock == 2)
+            ctx.set(dut.b_request.header, {"tag": 9})
+            if ctx.get(dut.c_request.valid):
+                left.append((clock, ctx.get(dut.c_request.header).tag))
+            await ctx.tick()
+
+    simulate(dut, bench, clocks=12)
+    assert left == [(2 + 3, 9)]
+
+
 def test_relay_path_holds_no_memory_but_its_two_regions():
     text = rtlil.convert(HbmBaseDie(TINY))
     modules = {}
