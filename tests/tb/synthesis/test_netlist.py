@@ -1,4 +1,4 @@
-"""Cells of planted designs, of which all is known, and the examination of the die."""
+"""Cells of planted designs, of which all is known."""
 
 import pytest
 from amaranth.hdl import Cat, Module
@@ -6,8 +6,6 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from hw.hbf.base_die import HbfBaseDie
-from hw.presets import preset
 from hw.sram.macro import Sram1rw
 from tb.synthesis.netlist import Cells, UnsynthesizableError, convert, examine, synthesize
 
@@ -117,8 +115,3 @@ def test_every_cell_is_counted_in_its_module(tmp_path):
     )
     assert found.cells["top"].flip_flops == 1
     assert found.places["top"] == {"top.part0": 1, "top.part1": 1}
-
-
-def test_the_die_has_no_latch_and_no_loop(tmp_path):
-    convert(HbfBaseDie(preset("mini")), tmp_path / "top.il")
-    examine([tmp_path / "top.il"], tmp_path)
