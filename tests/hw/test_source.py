@@ -35,6 +35,10 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small source tree in place of the real one."""
     (tmp_path / "part").mkdir()
     (tmp_path / "part" / "arbiter.py").write_text(ARBITER)
+    (tmp_path / "package.py").write_text(
+        "from hw.part import arbiter\nfrom hw.params import DIES\n"
+    )
+    (tmp_path / "beside.py").write_text("from hw.part.arbiter import Arbiter\n")
     (tmp_path / "macro.v").write_text(MACRO)
     (tmp_path / "map.rdl").write_text(MAP)
     (tmp_path / "params.py").write_text("DIES = 16\n")
@@ -56,6 +60,18 @@ def _rewrite(name: str, old: str, new: str) -> Callable[[Path], None]:
     return change
 
 
+def _imported(name: str, line: str = "") -> Callable[[Path], None]:
+    """A new file that the arbiter imports; a line that imports it, if not by its name."""
+
+    def change(root: Path) -> None:
+        (root / name).write_text("X = 1\n")
+        line_ = line or f"import hw.{name.removesuffix('.py').replace('/', '.')}\n"
+        with (root / "part" / "arbiter.py").open("a") as file:
+            file.write(line_)
+
+    return change
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -69,11 +85,13 @@ def _rewrite(name: str, old: str, new: str) -> Callable[[Path], None]:
         lambda root: (root / "part" / "__main__.py").write_text("print(1)\n"),
         lambda root: (root / "notes.txt").write_text("x"),
         _rewrite("presets.py", "paper", "other"),
+        _rewrite("beside.py", "Arbiter\n", "Arbiter\n\nX = 1\n"),
+        lambda root: (root / "new.py").write_text("X = 1\n"),
     ],
     ids=[
         "words", "docstring dropped", "comment and layout", "comments of a map",
         "descriptions of a map", "description dropped", "layout of a map", "program", "other file",
-        "presets",
+        "presets", "block beside the package", "new file",
     ],
 )  # fmt: skip
 def test_prose_is_ignored(tree: Path, change: Callable[[Path], None]) -> None:
@@ -94,14 +112,16 @@ def test_prose_is_ignored(tree: Path, change: Callable[[Path], None]) -> None:
         _rewrite("map.rdl", "= 3;", "= 4;"),
         _rewrite("map.rdl", "@ 0x4", "@ 0x8"),
         _rewrite("map.rdl", "wide count[", "wide number["),
-        lambda root: (root / "new.py").write_text("X = 1\n"),
-        lambda root: (root / "part" / "presets.py").write_text("X = 1\n"),
+        _rewrite("package.py", "from hw.part", "import hw.beside\nfrom hw.part"),
+        _imported("part/presets.py"),
+        _imported("part/__init__.py", "from hw import part\n"),
         lambda root: (root / "part" / "arbiter.py").rename(root / "arbiter.py"),
         lambda root: (root / "macro.v").unlink(),
     ],
     ids=[
         "constant", "name", "string", "verilog", "machine", "access in a map", "reset in a map",
-        "address in a map", "field of a map", "new file", "namesake", "moved file", "no file",
+        "address in a map", "field of a map", "one more import", "namesake of the presets",
+        "package of modules", "moved file", "no file",
     ],
 )  # fmt: skip
 def test_logic_is_seen(tree: Path, change: Callable[[Path], None]) -> None:
