@@ -15,7 +15,7 @@ from tb.vip.base_die_watch import unpacker
 from tb.vip.probes import Probes
 from tb.vip.scoreboard import Read
 from tb.vip.stack import Stack
-from tb.vip.write_board import StackWrites, Transaction
+from tb.vip.stack_writes import StackWrites, Transaction
 
 
 class StackCoverage:

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NoReturn
 
 from hw.hbf.layouts import Command
 from hw.params import Machine, Sensing
 from tb.vip.content import beat_lanes, blank_lanes, garbage_lanes
 from tb.vip.nand_rules import NandRule
+from tb.vip.nand_state import BlockState, Incoming, Page, Place, SubarrayRegisters, Work
 
 BEATS = 4  # of a page
 # A lane may be two finished beats ahead of the ports, one waiting and one behind it, and begins
@@ -21,67 +21,6 @@ BEATS = 4  # of a page
 LANE_BURST = 3
 
 Fails = Callable[[bool, int, int, int], bool]  # an erase?, die, subarray, row
-
-
-class NandRuleBroken(AssertionError):
-    """The base die did what a NAND die forbids; ``rule`` names it."""
-
-    def __init__(self, rule: NandRule | None, text: str) -> None:
-        super().__init__(text)
-        self.rule = rule
-
-
-@dataclass(frozen=True)
-class _Page:
-    """What a register holds: lanes of the four beats, made when they are asked for."""
-
-    row: int
-    since: int  # clock of the command that put it there
-    beats: Callable[[int], list[int]]
-
-
-@dataclass
-class _Incoming:
-    """A cache register that LOAD opened."""
-
-    row: int
-    since: int
-    beats: list[list[int]] = field(default_factory=list)
-    whole_since: int | None = None
-
-
-@dataclass
-class _Work:
-    """A program or an erase."""
-
-    erase: bool
-    row: int
-    issued: int
-    ends: int  # unless it is suspended
-    stops: int | None = None  # clock from which on it is suspended, unless it ends by then
-    answered: bool = False  # a STATUS has found it ready
-
-    def suspended(self, clock: int) -> bool:
-        return self.stops is not None and self.stops < self.ends and clock >= self.stops
-
-    def runs(self, clock: int) -> bool:
-        return not self.suspended(clock) and clock < self.ends
-
-
-@dataclass
-class _Block:
-    erased: bool = False  # its blank pages are ones, not what was preloaded
-    spoilt: bool = False  # an erase failed
-    written: int = 0  # pages, from the first
-
-
-@dataclass
-class _Subarray:
-    data: _Page | None = None
-    cache: _Page | _Incoming | None = None
-    last_beat: int | None = None  # read out of the cache register
-    work: _Work | None = None  # the last one
-    failed: bool = False
 
 
 @dataclass
@@ -116,8 +55,10 @@ class NandModel:
         self._times = self.machine.nand_cycles
         self._lane_rate: Fraction = self.machine.tsv_beats_per_clock_per_die
         self._lane_tokens = [Fraction(LANE_BURST)] * g.dies
-        self._subarrays = [[_Subarray() for _ in range(g.subarrays_per_die)] for _ in range(g.dies)]
-        self._blocks: dict[tuple[int, int, int], _Block] = {}
+        self._subarrays = [
+            [SubarrayRegisters() for _ in range(g.subarrays_per_die)] for _ in range(g.dies)
+        ]
+        self._blocks: dict[tuple[int, int, int], BlockState] = {}
         self._wave_begun = -g.subarrays_per_die
         self._plane_used: dict[tuple[int, int], int] = {}
         self._bus: dict[int, tuple[int, int]] = {}  # by die: clock and subarray of the last beat
@@ -144,7 +85,7 @@ class NandModel:
         g = self.machine.geometry
         rest, die = divmod(page, g.dies)
         row, subarray = divmod(rest, g.subarrays_per_die)
-        at = _Place(self._clock, die, subarray)
+        at = Place(self._clock, die, subarray)
         return self._array(at, self._subarrays[die][subarray], row)
 
     def activity(self, die: int, subarray: int) -> str:
@@ -168,13 +109,13 @@ class NandModel:
         Raises:
             NandRuleBroken: the beat cannot be read, or the lane cannot have it yet.
         """
-        at = _Place(self._clock, die, subarray)
+        at = Place(self._clock, die, subarray)
         registers = self._subarrays[die][subarray]
         if self._read_at.get(die) == self._clock:
             at.broken(NandRule.TWO_BEATS, "two read-outs of a die in one clock")
         self._read_at[die] = self._clock
         cache = registers.cache
-        if not isinstance(cache, _Page):
+        if not isinstance(cache, Page):
             at.broken(NandRule.READ_NOTHING, f"read-out of beat {beat} of an empty cache register")
         wait = self._times["t_latch"] + self._times["t_rr"]
         if self._clock - cache.since < wait:
@@ -200,10 +141,10 @@ class NandModel:
         Raises:
             NandRuleBroken: the cache register is not open for it, or the lane cannot have it yet.
         """
-        at = _Place(self._clock, die, subarray)
+        at = Place(self._clock, die, subarray)
         cache = self._subarrays[die][subarray].cache
         if (
-            not isinstance(cache, _Incoming)
+            not isinstance(cache, Incoming)
             or cache.since == self._clock
             or len(cache.beats) == BEATS
         ):
@@ -222,7 +163,7 @@ class NandModel:
         if len(cache.beats) == BEATS:
             cache.whole_since = self._clock
 
-    def _use_lane(self, at: "_Place") -> None:
+    def _use_lane(self, at: Place) -> None:
         clock, subarray = self._bus.get(at.die, (0, at.subarray))
         if subarray != at.subarray and at.clock - clock < self._times["t_ccs"]:
             at.broken(
@@ -245,7 +186,7 @@ class NandModel:
         Raises:
             NandRuleBroken: it is not allowed now.
         """
-        at = _Place(self._clock, die, subarray)
+        at = Place(self._clock, die, subarray)
         registers = self._subarrays[die][subarray]
         if command is Command.STATUS:
             return self._status(at, registers)
@@ -266,7 +207,7 @@ class NandModel:
             case Command.LOAD:
                 if registers.data is not None or registers.cache is not None:
                     at.broken(NandRule.LOAD_OVER_PAGE, "LOAD over a page")
-                registers.cache = _Incoming(row, self._clock)
+                registers.cache = Incoming(row, self._clock)
             case Command.PROGRAM:
                 self._program(at, registers, row)
             case Command.ERASE:
@@ -279,7 +220,7 @@ class NandModel:
                 self._resume(at, registers)
         return None
 
-    def _status(self, at: "_Place", registers: _Subarray) -> tuple[bool, bool]:
+    def _status(self, at: Place, registers: SubarrayRegisters) -> tuple[bool, bool]:
         work, wait = registers.work, self._times["t_wb"]
         if work is None:
             return True, False
@@ -290,7 +231,7 @@ class NandModel:
         work.answered |= ready
         return ready, ready and registers.failed
 
-    def _use_plane(self, at: "_Place") -> None:
+    def _use_plane(self, at: Place) -> None:
         plane = at.die, at.subarray % self.machine.geometry.planes
         used, wait = self._plane_used.get(plane), self._times["t_plane_busy"]
         if used is not None and self._clock - used < wait:
@@ -300,7 +241,7 @@ class NandModel:
             )
         self._plane_used[plane] = self._clock
 
-    def _sense(self, at: "_Place", registers: _Subarray, row: int) -> None:
+    def _sense(self, at: Place, registers: SubarrayRegisters, row: int) -> None:
         if registers.data is not None:
             at.broken(NandRule.SENSE_OVER_PAGE, "SENSE over a page that was not latched")
         if registers.cache is not None and not self.machine.nand.cache_read:
@@ -309,9 +250,9 @@ class NandModel:
             )
         if self.machine.nand.sensing is Sensing.LOCKSTEP:
             self._join_wave(at)
-        registers.data = _Page(row, self._clock, self._array(at, registers, row))
+        registers.data = Page(row, self._clock, self._array(at, registers, row))
 
-    def _join_wave(self, at: "_Place") -> None:
+    def _join_wave(self, at: Place) -> None:
         """A wave is whatever is issued within two clocks for each subarray of a die.
 
         With cache read the next may begin a sensing time later. Its first page can come late in
@@ -327,7 +268,7 @@ class NandModel:
             at.broken(None, "SENSE of a wave while the one before still senses")
         self._wave_begun = self._clock
 
-    def _latch(self, at: "_Place", registers: _Subarray) -> None:
+    def _latch(self, at: Place, registers: SubarrayRegisters) -> None:
         page = registers.data
         if page is None:
             at.broken(NandRule.LATCH_NOTHING, "LATCH without SENSE")
@@ -337,12 +278,12 @@ class NandModel:
         if registers.cache is not None:
             at.broken(NandRule.LATCH_OVER_PAGE, "LATCH over a page that was not read out")
         registers.data = None
-        registers.cache = _Page(page.row, self._clock, page.beats)
+        registers.cache = Page(page.row, self._clock, page.beats)
         registers.last_beat = None
 
-    def _program(self, at: "_Place", registers: _Subarray, row: int) -> None:
+    def _program(self, at: Place, registers: SubarrayRegisters, row: int) -> None:
         cache = registers.cache
-        if not isinstance(cache, _Incoming) or cache.whole_since in (None, self._clock):
+        if not isinstance(cache, Incoming) or cache.whole_since in (None, self._clock):
             at.broken(NandRule.PROGRAM_INCOMPLETE, "PROGRAM without four beats before it")
         if row != cache.row:
             at.broken(NandRule.PROGRAM_ROW, f"PROGRAM of row {row}, LOAD was of row {cache.row}")
@@ -362,7 +303,7 @@ class NandModel:
         self.written[self.page(at.die, at.subarray, row)] = None if failed else cache.beats
         registers.cache = None
 
-    def _erase(self, at: "_Place", registers: _Subarray, row: int) -> None:
+    def _erase(self, at: Place, registers: SubarrayRegisters, row: int) -> None:
         if registers.data is not None or registers.cache is not None:
             at.broken(NandRule.ERASE_OVER_PAGE, "ERASE with a page in a register")
         block, size = self._block(at, row), self.machine.geometry.pages_per_block
@@ -371,14 +312,14 @@ class NandModel:
             self.written.pop(self.page(at.die, at.subarray, each), None)
         block.spoilt = self._begin(at, registers, row, erase=True)
 
-    def _begin(self, at: "_Place", registers: _Subarray, row: int, *, erase: bool) -> bool:
+    def _begin(self, at: Place, registers: SubarrayRegisters, row: int, *, erase: bool) -> bool:
         """Start a program or erase; tells whether it will fail."""
         takes = self._times["t_erase" if erase else "t_program"]
-        registers.work = _Work(erase, row, self._clock, self._clock + takes)
+        registers.work = Work(erase, row, self._clock, self._clock + takes)
         registers.failed = self.fails(erase, at.die, at.subarray, row)
         return registers.failed
 
-    def _resume(self, at: "_Place", registers: _Subarray) -> None:
+    def _resume(self, at: Place, registers: SubarrayRegisters) -> None:
         work = registers.work
         if work is None or work.stops is None or not work.suspended(self._clock):
             at.broken(NandRule.RESUME_NOTHING, "RESUME of nothing that is suspended")
@@ -389,11 +330,13 @@ class NandModel:
 
     # Array ----------------------------------------------------------------------------------------
 
-    def _block(self, at: "_Place", row: int) -> _Block:
+    def _block(self, at: Place, row: int) -> BlockState:
         key = at.die, at.subarray, row // self.machine.geometry.pages_per_block
-        return self._blocks.setdefault(key, _Block())
+        return self._blocks.setdefault(key, BlockState())
 
-    def _array(self, at: "_Place", registers: _Subarray, row: int) -> Callable[[int], list[int]]:
+    def _array(
+        self, at: Place, registers: SubarrayRegisters, row: int
+    ) -> Callable[[int], list[int]]:
         """What a row holds now, beat by beat."""
         page, lanes = self.page(at.die, at.subarray, row), self.machine.lanes
 
@@ -415,18 +358,3 @@ class NandModel:
             beats = self.written[page]
             return garbage if beats is None else beats.__getitem__
         return (lambda beat: blank_lanes(lanes)) if block.erased else preloaded
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where and when a port does something."""
-
-    clock: int
-    die: int
-    subarray: int
-
-    def broken(self, rule: NandRule | None, what: str) -> NoReturn:
-        name = f" ({rule.name})" if rule else ""
-        raise NandRuleBroken(
-            rule, f"clock {self.clock}, die {self.die}, subarray {self.subarray}: {what}{name}"
-        )

@@ -16,7 +16,8 @@ from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Header, MessageClass, Route,
 from tb.vip.page_contents import ANYTHING, WRONG, PageContents, content_of
 from tb.vip.page_contents import name as content_name
 from tb.vip.requests import ReadRequest
-from tb.vip.write_board import StackWrites, WriteBoard
+from tb.vip.stack_writes import StackWrites
+from tb.vip.write_board import WriteBoard
 
 BEATS = 4  # of a page
 COMPLETION_CLOCKS = 64  # within which a read is reported after its last beat was taken

@@ -10,8 +10,9 @@ from hw.hbf.layouts import Command
 from hw.params import KIB, NAND_TIME_BITS, Machine
 from tb.vip.content import beat_lanes
 from tb.vip.nand import NandStack
-from tb.vip.nand_model import NandModel, NandRuleBroken
+from tb.vip.nand_model import NandModel
 from tb.vip.nand_rules import NandRule, rules_in
+from tb.vip.nand_state import NandRuleBroken
 from tests.hw.beats import Quiet
 from tests.hw.machines import TINY
 

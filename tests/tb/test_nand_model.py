@@ -6,7 +6,8 @@ from hw.hbf.layouts import Command
 from hw.params import Sensing
 from hw.presets import preset
 from tb.vip.content import beat_lanes, blank_lanes, garbage_lanes
-from tb.vip.nand_model import NandModel, NandRuleBroken
+from tb.vip.nand_model import NandModel
+from tb.vip.nand_state import NandRuleBroken
 
 SENSE, LATCH = Command.SENSE, Command.LATCH
 MACHINE = preset("mini")

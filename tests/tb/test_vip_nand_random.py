@@ -8,8 +8,9 @@ import pytest
 
 from hw.hbf.layouts import Command
 from hw.params import NAND_TIME_BITS
-from tb.vip.nand_model import NandModel, NandRuleBroken, _Incoming
+from tb.vip.nand_model import NandModel
 from tb.vip.nand_rules import NandRule
+from tb.vip.nand_state import Incoming, NandRuleBroken
 from tests.tb.nand_bench import ROWS, SMALL, NandBench, Op, cmd, give, read, with_times, write
 
 G = SMALL.geometry
@@ -88,20 +89,20 @@ class Work:
                 row = first + (block.written if block else 0)
             elif what == "PROGRAM" and registers.cache is not None:
                 row = registers.cache.row
-            elif what == "SENSE" and isinstance(registers.cache, _Incoming):
+            elif what == "SENSE" and isinstance(registers.cache, Incoming):
                 return None  # nothing could be programmed or latched any more
         return cmd(what, subarray, row, die)
 
     def _write(self, model: NandModel, die: int) -> Op | None:
         for subarray in range(G.subarrays_per_die):
             cache = model._subarrays[die][subarray].cache
-            if not isinstance(cache, _Incoming) or self.pick.random() < 0.4:
+            if not isinstance(cache, Incoming) or self.pick.random() < 0.4:
                 continue
             if len(cache.beats) < 4:
                 version = cache.beats[0][0] & 255 if cache.beats else self.pick.randrange(256)
                 return write(subarray, len(cache.beats), cache.row, version, die)
         subarray, beat = self._subarray(), self.pick.randrange(4)
-        opened = isinstance(model._subarrays[die][subarray].cache, _Incoming)
+        opened = isinstance(model._subarrays[die][subarray].cache, Incoming)
         return write(subarray, beat, die=die) if not opened else None
 
 

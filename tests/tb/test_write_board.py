@@ -7,7 +7,8 @@ from hw.ucie.transaction import Operation, Owner, Status
 from tb.package_runs import SMALL
 from tb.vip.page_contents import ANYTHING, BLANK, GARBAGE, PageContents
 from tb.vip.requests import WriteRequest
-from tb.vip.write_board import StackWrites, WriteBoard, WriteError
+from tb.vip.stack_writes import StackWrites, WriteError
+from tb.vip.write_board import WriteBoard
 
 TAG = 5
 ADMIT, TRIM = BlockOperation.ADMIT, BlockOperation.TRIM
