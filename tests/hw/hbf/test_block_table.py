@@ -32,7 +32,7 @@ from tests.hw.hbf.block_bench import (
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
-# By hand: operation, its status, whether it asks for an erase --------------------------------------
+# By hand: operation, its status, whether it asks for an erase -------------------------------------
 
 
 def step(kind, status=OK, *, page=0, owner=NONE, erase=False, where=(1, 0)):
