@@ -1,6 +1,7 @@
 """``pagewave measure`` as a user meets it."""
 
 import json
+import re
 
 import pytest
 
@@ -17,10 +18,13 @@ def test_results_go_to_stdout_folder_and_page(verilator, capsys, tmp_path):
     captured = capsys.readouterr()
     found = json.loads(captured.out)["first-byte"]
     assert found == json.loads((out / "first-byte.json").read_text())
-    assert len(found["rows"]) == 12
+    rows = len(found["rows"])
+    assert rows > 0
     table = (out / "first-byte.md").read_text().strip()
     assert table in page.read_text()
-    assert " 6 of 6" in captured.err
+    # Each row is one run, and each run ends in one line of progress.
+    progress = re.findall(r"^ *(\d+) of (\d+): ", captured.err, re.M)
+    assert progress == [(str(run), str(rows)) for run in range(1, rows + 1)]
     # The terminal shows the same figures.
     assert main(["measure", "first-byte", *options[:4]]) == 0
     shown = capsys.readouterr().out
