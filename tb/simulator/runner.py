@@ -19,6 +19,9 @@ from tb.simulator.verilog import TOP
 
 RUNS = REPOSITORY / "build" / "runs"
 _LOG_LINES = 30
+# The only files whose failed assertions are explained. To rewrite the assertions of all imported
+# files costs seconds of each run, where Python may not keep what it compiles.
+_OWN_BENCHES = "tb/*.py tests/*.py"
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def run(
             more; Icarus's holds all. If left out, the environment's ``WAVES_DIR`` makes every
             run write one there.
         directory: Emptied and used as the working directory of the run; by default one under
-            ``build/runs``, named after module, test, seed and simulator.
+            ``build/runs``, named after module, test, seed, simulator and pytest's test.
 
     Raises:
         BenchFailed: a test failed, none ran, or the simulator broke off.
@@ -107,6 +110,7 @@ def run(
     environment = cocotb_environment() | {
         "COCOTB_RANDOM_SEED": str(seed),
         "COCOTB_RESULTS_FILE": str(directory / "results.xml"),
+        "COCOTB_REWRITE_ASSERTION_FILES": _OWN_BENCHES,
         "COCOTB_TEST_MODULES": module,
         "COCOTB_TOPLEVEL": TOP,
         # Verilator applies a write after the edge at which a bench makes it, so cocotb need not
@@ -127,9 +131,10 @@ def run(
 
 def _default_directory(build: Build, module: str, test: str | None, seed: int) -> Path:
     name = f"{module}.{test or 'all'}-{build.design.name}-{build.simulator}-{seed}"
-    # Several runs of one bench differ only in `env`; pytest's test names tell them apart.
+    # Several runs of one bench differ only in `env`; pytest's test tells them apart, with its file,
+    # since tests of two files may run at once.
     pytest_test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-    return RUNS / re.sub(r"[^\w.-]+", "-", f"{name}-{pytest_test.rpartition('::')[2]}").strip("-")
+    return RUNS / re.sub(r"[^\w.-]+", "-", f"{name}-{pytest_test}").strip("-")
 
 
 def _command(build: Build, waves: Path | None) -> list[str]:
