@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from amaranth.back import rtlil
@@ -112,16 +113,25 @@ def imports(start: Path) -> set[Path]:
         if file.suffix == ".rdl":
             continue
         waiting.extend(file.parent.glob("*.rdl"))
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            match node:
-                case ast.Import():
-                    names = [alias.name for alias in node.names]
-                case ast.ImportFrom(module=str(module), level=0):
-                    names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
-                case _:
-                    continue
-            waiting.extend(filter(None, map(_own_source, names)))
+        waiting.extend(_imported_by(file))
     return found
+
+
+@cache
+def _imported_by(file: Path) -> tuple[Path, ...]:
+    """Sources that ``file`` itself imports.
+
+    A process reads them once, since each run needs them for its key: a source that is edited
+    meanwhile is not converted anyway.
+    """
+    names: list[str] = []
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        match node:
+            case ast.Import():
+                names += [alias.name for alias in node.names]
+            case ast.ImportFrom(module=str(module), level=0):
+                names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    return tuple(filter(None, map(_own_source, names)))
 
 
 def _convert(design: Design, directory: Path) -> None:
