@@ -1,4 +1,4 @@
-"""What all tests share: the simulators and the profile of Hypothesis."""
+"""What all tests share: the simulators, the profile of Hypothesis, the list of proofs."""
 
 import os
 
@@ -39,3 +39,24 @@ def verilator() -> Simulator:
 def icarus() -> Simulator:
     """Icarus, the one that shows unknown values."""
     return _require(Simulator.ICARUS)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the proofs of a run, from whichever process they ran in."""
+    reports = [report for kind in terminalreporter.stats.values() for report in kind]
+    proofs = [
+        value
+        for report in reports
+        if getattr(report, "when", None) == "teardown"
+        for name, value in report.user_properties
+        if name == "proof"
+    ]
+    if not proofs:
+        return
+    terminalreporter.section("formal proofs")
+    width = max(len(proof["name"]) for proof in proofs)
+    for proof in sorted(proofs, key=lambda proof: proof["name"]):
+        terminalreporter.write_line(
+            f"{proof['name']:{width}}  {proof['mode']:5}  depth {proof['depth']:3}  "
+            f"{proof['properties']:2} properties  {proof['seconds']:6.1f} s"
+        )
