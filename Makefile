@@ -15,6 +15,10 @@ INSTALLED := $(VENV)/.installed
 
 # need TOOL, HOW TO GET IT: stops when a recipe that names it runs
 need = $(if $(shell $(1) --version 2>/dev/null),,$(error $(1) is missing: $(2)))
+# One process a core. A worker that runs out of tests takes some of the other's, but keeps those of
+# a file together as far as it can: they share what they have played.
+PARALLEL := -n auto --dist worksteal
+
 need-python = $(call need,$(PYTHON),install Python 3.11 or set PYTHON=/path/to/python3.11)
 
 ##@ Use
@@ -50,11 +54,11 @@ wave: $(INSTALLED) toolchain  ## Run tests, keep waves and views: make wave TEST
 
 .PHONY: test
 test: $(INSTALLED) toolchain  ## Run all tests but the slow ones
-	$(BIN)/pytest -m "not slow and not formal"
+	$(BIN)/pytest $(PARALLEL) -m "not slow and not formal"
 
 .PHONY: formal
 formal: $(INSTALLED)  ## Prove the properties of the blocks
-	$(BIN)/pytest tests/formal
+	$(BIN)/pytest $(PARALLEL) tests/formal
 
 .PHONY: regress
 regress: $(INSTALLED) toolchain  ## Run the slow tests
