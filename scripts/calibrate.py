@@ -38,7 +38,7 @@ def calibrate(
     console.err.print("building the simulator if it is new, minutes at full size ...")
     record = measure(preset_name, seed=seed, report=show_observation)
     save_record(record, out)
-    console.err.print(f"wrote {out}")
+    console.err.print(f"wrote {out}", soft_wrap=True)
     if json:
         console.print_json(record.model_dump(mode="json", by_alias=True))
     else:

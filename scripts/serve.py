@@ -71,7 +71,8 @@ def serve(
             progress=lambda done, _: show(done),
         )
     folder = write_folder(result, out)
-    console.err.print(f"wrote {folder / 'result.json'} and {folder / 'requests.csv'}")
+    files = f"{folder / 'result.json'} and {folder / 'requests.csv'}"
+    console.err.print(f"wrote {files}", soft_wrap=True)
     if json:
         console.print_json(result.values)
     else:

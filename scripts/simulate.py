@@ -275,7 +275,7 @@ def simulate(
     with console.err.status("building the simulator if it is new, then simulating ..."):
         result = read(run, simulator=chosen, waves=waves_out)
     if waves_out is not None:
-        console.err.print(f"wrote {waves_out}")
+        console.err.print(f"wrote {waves_out}", soft_wrap=True)
     if json:
         console.print_json(result.as_json())
     else:
