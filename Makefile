@@ -15,9 +15,8 @@ INSTALLED := $(VENV)/.installed
 
 # need TOOL, HOW TO GET IT: stops when a recipe that names it runs
 need = $(if $(shell $(1) --version 2>/dev/null),,$(error $(1) is missing: $(2)))
-# One process a core. A worker that runs out of tests takes some of the other's, but keeps those of
-# a file together as far as it can: they share what they have played.
-PARALLEL := -n auto --dist worksteal
+# One process a core; the tests of a file stay in one, since they share what they have played.
+PARALLEL := -n auto --dist loadfile
 
 need-python = $(call need,$(PYTHON),install Python 3.11 or set PYTHON=/path/to/python3.11)
 
