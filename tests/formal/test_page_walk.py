@@ -3,10 +3,11 @@
 
 import pytest
 from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.hbf.page_walk import PageWalk
+from hw.hbf.layouts import descriptor_layout
+from hw.hbf.page_walk import PageWalk, rest_layout
 from hw.hbf.pending import PendingPages
 from hw.params import Machine
 from hw.presets import preset
@@ -49,15 +50,21 @@ class NoQueue(wiring.Component):
 
 def walk_alone(*edits: tuple[str, str]) -> type:
     """The walk without its queue, its registers in ``seen`` once it is elaborated."""
-    seen = ("active = Signal()", "active = Signal()\n        self.seen = local, end, first, tag")
+    seen = (
+        "active = Signal()",
+        "active = Signal()\n        self.seen = local, end, first, rest.tag",
+    )
     return variant(PageWalk, seen, *edits, SyncFIFOBuffered=NoQueue)
 
 
 class AnyWalk(wiring.Component):
     """In place of a walk: each descriptor is one page, anywhere, in any order."""
 
-    def __init__(self, machine: Machine, *, die: int, depth: int) -> None:
-        ports = PageWalk(machine, die=die, depth=depth).signature.members
+    def __init__(
+        self, machine: Machine, *, die: int, depth: int, descriptor: data.StructLayout
+    ) -> None:
+        walk = PageWalk(machine, die=die, depth=depth, descriptor=descriptor)
+        ports, self._rest = walk.signature.members, rest_layout(descriptor)
         super().__init__({"i": ports["i"], "o": ports["o"]})
 
     def elaborate(self, platform) -> Module:
@@ -67,8 +74,8 @@ class AnyWalk(wiring.Component):
             self.o.valid.eq(self.i.valid),
             self.i.ready.eq(self.o.ready),
             Cat(page.subarray, page.row).eq(self.i.payload.first),
-            page.tag.eq(self.i.payload.tag),
             page.page.eq(self.i.payload.pages),
+            *(page.rest[name].eq(self.i.payload[name]) for name, _ in self._rest),
         ]
         return m
 
@@ -112,7 +119,9 @@ class Walk(Properties):
 
     def __init__(self, *, die: int, machine: Machine = MACHINE, walk: type | None = None) -> None:
         self._machine, self._die, self._lemmas = machine, die, walk is None
-        self._walk = (walk or walk_alone())(machine, die=die, depth=1)
+        self._walk = (walk or walk_alone())(
+            machine, die=die, depth=1, descriptor=descriptor_layout(machine)
+        )
         super().__init__({**inputs(machine), "take": In(1)})
 
     def describe(self, m: Module) -> None:
@@ -124,7 +133,7 @@ class Walk(Properties):
         m.d.comb += walk.o.ready.eq(self.take)
         transfer = walk.o.valid & walk.o.ready
         followed.presents(
-            m, transfer, tag=page.tag, page=page.page, subarray=page.subarray, row=page.row
+            m, transfer, tag=page.rest.tag, page=page.page, subarray=page.subarray, row=page.row
         )
         if self._lemmas:
             followed.walks(m, local=local, end=end, first=first, tag=tag)
@@ -132,7 +141,7 @@ class Walk(Properties):
         busy = walk.o.valid | (walk.i.valid & walk.i.ready)
         followed.finished(m, quiet_for(m, 4, busy))
         last, any_before = Signal.like(page.page), Signal()
-        with m.If(transfer & (page.tag == FOLLOWED)):
+        with m.If(transfer & (page.rest.tag == FOLLOWED)):
             m.d.sync += [last.eq(page.page), any_before.eq(1)]
             m.d.comb += Assert(
                 ~any_before | (page.page == last + self._machine.geometry.dies), "rising order"
@@ -150,7 +159,7 @@ class Pending(Properties):
     def __init__(self, *, machine: Machine = MACHINE, pending: type | None = None) -> None:
         self._machine = machine
         pending = pending or variant(PendingPages, PageWalk=AnyWalk)
-        self._pending = pending(machine, die=0, depth=1)
+        self._pending = pending(machine, die=0, depth=1, descriptor=descriptor_layout(machine))
         subarrays = range(machine.geometry.subarrays_per_die)
         super().__init__(
             {**inputs(machine), "take": In(1), "subarray": In(subarrays), "pick": In(1)}
@@ -179,7 +188,7 @@ class Pending(Properties):
             put=put,
             sent=Cat(row, payload.tag[:2], payload.pages[:5]),
             take=take & (self.subarray == at),
-            received=Cat(pending.row, pending.label.tag[:2], pending.label.page[:5]),
+            received=Cat(pending.row, pending.rest.tag[:2], pending.page[:5]),
             limit=1,
         )
         m.d.comb += [
