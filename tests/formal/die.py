@@ -1,7 +1,6 @@
 # amaranth: UnusedElaboratable=no
 """A die's controller between neighbours that do whatever their contracts allow."""
 
-from amaranth.asserts import AnySeq
 from amaranth.hdl import Array, Assert, Assume, Cat, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -15,19 +14,12 @@ from hw.hbf.read_issue import PATHS, ReadIssue
 from hw.hbf.subarray_state import SubarrayState
 from hw.hbf.write_admission import WriteAdmission
 from hw.params import Machine
-from tests.formal.harness import constant
+from tests.formal.harness import anything, constant
 from tests.formal.test_page_walk import AnyWalk
 from tests.formal.variants import variant
 
 LINKS = 2
 Edits = tuple[tuple[str, str], ...]
-
-
-def anything(m: Module, target: object) -> Value:
-    """``target`` may have any value in each clock."""
-    value = Value.cast(target)
-    m.d.comb += value.eq(AnySeq(len(value)))
-    return value
 
 
 class Bag:
@@ -138,7 +130,8 @@ def _open(name: str, construction: str) -> tuple[str, str]:
     """An edit that elaborates a submodule at once, so that what it shows can be looked at."""
     return (
         f"m.submodules.{name} = {name} = {construction}",
-        f'{name} = {construction}\n        m.submodules.{name} = {name}.elaborate("formal")',
+        f'{name} = {construction}\n        m.submodules.{name} = {name}.elaborate("formal")\n'
+        f"        {name}._MustUse__used = True",  # in place of it, its module is
     )
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Literal
 
 import pyosys
-from amaranth.asserts import AnyConst
+from amaranth.asserts import AnyConst, AnySeq
 from amaranth.back import rtlil
-from amaranth.hdl import Assume, Module, ResetSignal, Shape, Signal
+from amaranth.hdl import Assume, Module, ResetSignal, Shape, Signal, Value
 from amaranth.lib import wiring
 
 REPOSITORY = Path(__file__).parents[2]
@@ -42,6 +42,8 @@ _TO_AIGER = (
     "hierarchy -check -top top",
     "proc -norom",
     "flatten -noscopeinfo",
+    # The replay of a counterexample sets inputs only, so what is free becomes one.
+    "expose -input t:$anyseq %x:+[Y] t:$anyseq %d",
     "opt_clean",
     "memory_map -formal",
     "write_rtlil flat.il",
@@ -115,6 +117,14 @@ def constant(m: Module, name: str, shape) -> Signal:
     return signal
 
 
+def anything(m: Module, target) -> Value:
+    """``target`` may have any value, another in each clock."""
+    value = Value.cast(target)
+    free = Signal(len(value), name="anything")
+    m.d.comb += [free.eq(AnySeq(len(value))), value.eq(free)]
+    return value
+
+
 def prove(
     component: Properties, *, mode: Mode = "prove", depth: int = 60, label: str = ""
 ) -> Proof:
@@ -154,6 +164,7 @@ def _choose(text: str, *, covers: bool) -> tuple[str, list[str]]:
     A cover becomes the property that it never comes. Each is named after its message.
     """
     names: list[str] = []
+    cells: set[tuple[int, str]] = set()
 
     def rewrite(match: re.Match[str]) -> str:
         cell, body = match.groups()
@@ -165,6 +176,10 @@ def _choose(text: str, *, covers: bool) -> tuple[str, list[str]]:
             return ""
         message = re.search(r'FORMAT "(.*)"', body)[1]  # type: ignore[index]
         label = message.replace(" ", "_") or f"unnamed{len(names)}"  # those of Amaranth's FIFOs
+        module = text.rfind("\nmodule ", 0, match.start())
+        while (module, label) in cells:  # stated of several parts of a module alike
+            label += "+"
+        cells.add((module, label))
         names.append(label)
         inverse = ""
         if covers:

@@ -36,7 +36,9 @@ class Commands(Properties):
         sense, latch, load, program, erase, suspend, resume, status = (
             here & (port.command == command) for command in Command
         )
-        moves = die.transfer.valid & die.transfer.ready & (page.slot.subarray == at)
+        goes = die.transfer.valid & die.transfer.ready
+        out = [o.valid & o.ready for o in (submodules.latched.o, array.loaded)]
+        moves = goes & (page.slot.subarray == at)
         left = die.transferred.valid & (die.transferred.slot.subarray == at)
         written = die.written_in.valid & (die.written_in.slot.subarray == at)
 
@@ -90,6 +92,8 @@ class Commands(Properties):
             Assert(
                 ~(moves & ~page.write) | (page.slot.region == latched_region), "with its own slot"
             ),
+            Assert(~out[0] | (goes & ~page.write), "no page that was read is dropped"),
+            Assert(~out[1] | (goes & page.write), "no page to write is dropped"),
             Cover(sense & latched, "senses while a page leaves"),
             Cover(sense & stopped, "senses while suspended"),
             Cover(ends & array.done.erase, "an erase ends"),
@@ -148,12 +152,13 @@ def test_commands() -> None:
 @pytest.mark.parametrize(
     ("part", "old", "new", "violated"),
     [
-        ("DieController", "state.data_busy | plane_busy |", "state.data_busy |", "busy_plane"),
+        ("DieController", "state.data_busy | plane_busy |", "state.data_busy |",
+         "busy_plane|times"),
         ("DieController", "(array.claimed & ~array.paused)", "0", "SENSE_only|free_registers"),
         ("DieController", "(state.cache_busy | plane_busy)", "plane_busy", "LATCH_only|one_item"),
         # Both directions take the turn of one.
         ("DieController", "write.ready.eq(to.ready & chosen)", "write.ready.eq(to.ready)",
-         "opened|PROGRAM|hands|lane"),
+         "no_page_to_write"),
         # Without cache read the data register counts as free while its page leaves.
         ("SubarrayState", "~Mux(self.cache_read, latched, left)", "~latched", "page_has_left"),
         ("ArrayOperations", "~(self.data_busy | self.cache_busy | self.plane_busy)",
@@ -165,4 +170,4 @@ def test_commands() -> None:
 )  # fmt: skip
 def test_broken_commands_are_found(part: str, old: str, new: str, violated: str) -> None:
     with pytest.raises(Counterexample, match=violated):
-        prove(Commands(controller(**{part: ((old, new),)})), mode="bmc", depth=16)
+        prove(Commands(controller(**{part: ((old, new),)})), mode="bmc", depth=12)
