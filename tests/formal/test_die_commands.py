@@ -6,7 +6,8 @@ from amaranth.hdl import Assert, Cover, Module, Mux, Signal
 
 from hw.hbf.layouts import Command
 from hw.presets import preset
-from tests.formal.die import LINKS, Surroundings, controller
+from tests.formal.die import LINKS, Surroundings
+from tests.formal.die_parts import controller
 from tests.formal.die_phases import Phases
 from tests.formal.harness import Counterexample, Properties, constant, prove
 

@@ -5,7 +5,8 @@ import pytest
 from amaranth.hdl import Assert, Cover, Module, Signal
 
 from hw.presets import preset
-from tests.formal.die import LINKS, Surroundings, controller
+from tests.formal.die import LINKS, Surroundings
+from tests.formal.die_parts import controller
 from tests.formal.die_phases import Phases, at_most_one, one
 from tests.formal.harness import Counterexample, Properties, constant, prove
 

@@ -1,0 +1,75 @@
+# amaranth: UnusedElaboratable=no
+"""Writes, trims and releases of a die: each page has exactly one event, in turn."""
+
+import pytest
+from amaranth.hdl import Assert, Cat, Cover, Module
+from amaranth.lib.wiring import In
+
+from hw.presets import preset
+from hw.ucie.transaction import Status
+from tests.formal.die import LINKS, Surroundings
+from tests.formal.die_parts import controller
+from tests.formal.die_phases import Phases
+from tests.formal.harness import Counterexample, Properties, constant, prove
+from tests.formal.order import in_order
+
+MACHINE = preset("formal")
+PAGE_BITS = 2  # of the number of a page: the others go the same way
+
+
+class Writes(Properties):
+    """Any page of a request to one subarray is followed, from its request to its event."""
+
+    def __init__(self, die: type | None = None) -> None:
+        self._lemmas = die is None
+        self._die = (die or controller())(MACHINE, links=LINKS)
+        super().__init__({"pick": In(1)})
+
+    def describe(self, m: Module) -> None:
+        die = self._die
+        m.submodules.die = die.elaborate("formal")
+        writes = die.seen[3]
+        around = Surroundings(m, die, MACHINE)
+        at = constant(m, "at", range(around.subarrays))
+        request, event = die.write.payload, die.event.payload
+        hand = writes.seen[5]
+        inside = in_order(
+            m,
+            pick=self.pick,
+            put=die.write.valid & die.write.ready & (request.first % around.subarrays == at),
+            sent=Cat(request.index, request.pages[:PAGE_BITS]),
+            take=die.event.valid & die.event.ready & (hand == at),
+            received=Cat(event.index, event.page[:PAGE_BITS]),
+            limit=2,
+        )
+        m.d.comb += Cover(die.event.valid & (event.status != Status.OK), "a page fails")
+        if self._lemmas:
+            phases = Phases(m, die, around, at)
+            phases.state(m)
+            waits = writes.pending.waiting.bit_select(at, 1)
+            m.d.comb += Assert(
+                inside == waits + (phases.active & ~phases.collecting), "waits or is under way"
+            )
+
+
+@pytest.mark.formal
+def test_events() -> None:
+    prove(Writes())
+    prove(Writes(), mode="cover", depth=25)
+
+
+@pytest.mark.formal
+@pytest.mark.parametrize(
+    ("part", "old", "new", "violated"),
+    [
+        # A second page of the subarray starts beside the first.
+        ("WriteAdmission", "pending.waiting & ~active", "pending.waiting", "fit|turn|one_item"),
+        ("WriteAdmission", "self.event.payload.index.eq(job.index)",
+         "self.event.payload.index.eq(rest.index)", "turn"),
+        ("WriteAdmission", "job_write.data.page.eq(pending.page)", "job_write.data.page.eq(0)",
+         "turn"),
+    ],
+)  # fmt: skip
+def test_broken_events_are_found(part: str, old: str, new: str, violated: str) -> None:
+    with pytest.raises(Counterexample, match=violated):
+        prove(Writes(controller(**{part: ((old, new),)})), mode="bmc", depth=12)
