@@ -94,7 +94,7 @@ def test_slots() -> None:
         ("WriteAdmission", "self.free.slot.region.eq(region.bit_select(at, 1))",
          "self.free.slot.region.eq(0)", "writes_free"),
         ("SubarrayState", "(freed[0] | freed[1] | freed[2])", "(freed[0] | freed[1])", "busy"),
-        ("SubarrayState", "f.valid & (f.slot.region == r)", "f.valid", "busy"),
+        ("SubarrayState", "event.valid & (event.slot.region == r)", "event.valid", "busy"),
         ("DieController", "state.free_relay.eq(self.free_relay)", "state.free_relay.eq(0)", "busy"),
     ],
 )  # fmt: skip
