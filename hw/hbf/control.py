@@ -139,21 +139,21 @@ class Control(wiring.Component):
         ]
 
     def _query(self, m: Module, file: RegisterFile) -> None:
-        asks, die = Signal(), file.query_die
-        with m.If(file.query_go):
-            m.d.sync += [asks.eq(1), file.query_valid.eq(0)]
+        asks, under_way, die = Signal(), Signal(), file.query_die
+        asked = Signal.like(die)  # of the question that is under way
         for d, (query, answer) in enumerate(zip(self.query, self.answer, strict=True)):
             m.d.comb += [
-                query.valid.eq(asks & (die == d)),
+                query.valid.eq(asks & ~under_way & (die == d)),
                 query.payload.subarray.eq(file.query_subarray),
                 query.payload.block.eq(file.query_block),
             ]
             with m.If(query.valid & query.ready):
-                m.d.sync += asks.eq(0)
-            with m.If(answer.valid & (answer.kind == BlockOperation.QUERY) & (die == d)):
+                m.d.sync += [asks.eq(0), under_way.eq(1), asked.eq(die)]
+            with m.If(answer.valid & (answer.kind == BlockOperation.QUERY) & (asked == d)):
                 entry = answer.entry
                 m.d.sync += [
-                    file.query_valid.eq(1),
+                    under_way.eq(0),
+                    file.query_valid.eq(~asks),
                     file.query_owner.eq(entry.owner),
                     file.query_dirty.eq(entry.dirty),
                     file.query_failed.eq(entry.failed),
@@ -162,3 +162,5 @@ class Control(wiring.Component):
                     file.query_cycles.eq(entry.erase_cycles),
                     file.query_reads.eq(entry.reads),
                 ]
+        with m.If(file.query_go):  # what is under way answers an earlier question
+            m.d.sync += [asks.eq(1), file.query_valid.eq(0)]

@@ -133,9 +133,8 @@ class DieController(wiring.Component):
             m.d.comb += theirs.eq(mine)
         for name in ("retired", "ordering", "ordered", "epoch", "path_open"):
             m.d.comb += getattr(reads, name).eq(getattr(self, name))
-        reads_wait = reads.waiting[0] | reads.waiting[1]
         m.d.comb += [
-            self.pending.eq(reads_wait != 0),
+            self.pending.eq((reads.waiting[0] | reads.waiting[1]) != 0),
             self.sensing.eq(state.data_busy != 0),
             self.status.blocked_on.eq(reads.blocked_on),
             self.status.issued.eq(reads.issue),
@@ -242,7 +241,7 @@ class DieController(wiring.Component):
             array.poll_clocks.eq(registers.poll_clocks),
             array.suspend_enable.eq(registers.suspend_enable),
             array.slice_tick.eq(self.slice_tick),
-            array.reads_wait.eq(reads_wait),
+            array.reads_wait.eq(reads.wants),
             array.data_busy.eq(state.data_busy),
             array.cache_busy.eq(state.cache_busy),
             array.plane_busy.eq(plane_busy),

@@ -53,6 +53,7 @@ class ReadIssue(wiring.Component):
         Unfinished writes, and the order of reads to the entry ``ordering`` while it waits.
     issue : Out: a page is issued, with ``path``, ``slot``, ``row``, ``label``, its beats and epoch
     waiting : Out, one a path: one bit a subarray at which a page waits
+    wants : Out: one bit a subarray at which a page waits for nothing but its plane and subarray
     held : Out: a page was found to be covered by a write
     """
 
@@ -85,6 +86,7 @@ class ReadIssue(wiring.Component):
                 "last_beat": Out(2),
                 "page_epoch": Out(1),
                 "waiting": Out(subarrays).array(2),
+                "wants": Out(subarrays),
                 "held": Out(1),
                 "blocked_on": Out(Blocked),
             }
@@ -109,16 +111,18 @@ class ReadIssue(wiring.Component):
             queues.append(queue)
 
         # Gates: pages that passed each, a bit a subarray ------------------------------------------
-        any_slot, both_slots = Signal(subarrays), Signal(subarrays)
+        any_slot, both_slots, slot = (Signal(subarrays) for _ in range(3))
         m.d.comb += [
             any_slot.eq(self.slot_free[0] | self.slot_free[1]),
             both_slots.eq(self.slot_free[0] & self.slot_free[1]),
+            slot.eq(any_slot & ~(self.write_waits & ~both_slots)),
         ]
         passed: dict[str, list[Signal]] = {
             gate: [Signal(subarrays, name=f"{gate}_{name}") for name in PATHS]
             for gate in ("waiting", "plane", "sram", "path")
         }
         go, covered = Signal(2), Signal(2)  # one bit a path: its choice can go; must be held
+        wants = []
         for p, queue in enumerate(queues):
             held = Signal(subarrays, name=f"held_{PATHS[p]}")
             waiting, plane, sram, path = (passed[gate][p] for gate in passed)
@@ -126,16 +130,19 @@ class ReadIssue(wiring.Component):
             m.d.comb += [
                 waiting.eq(queue.waiting),
                 plane.eq(waiting & ~held & self.plane_free),
-                sram.eq(plane & any_slot & ~(self.write_waits & ~both_slots)),
+                sram.eq(plane & slot),
                 path.eq(Mux(self.path_open[p], sram & ~shares, 0)),
                 queue.subarray.eq(lowest(m, path)),
                 covered[p].eq((path != 0) & self._covered(queue)),
                 go[p].eq((path != 0) & ~covered[p] & self.port_free),
             ]
+            wants.append(Mux(self.path_open[p], waiting & ~held & slot & ~shares, 0))
             with m.If(self.retired):
                 m.d.sync += held.eq(0)
             with m.Elif(covered[p]):
                 m.d.sync += held.eq(held | line(covered[p], queue.subarray, subarrays))
+
+        m.d.comb += self.wants.eq(wants[0] | wants[1])
 
         # Choice -----------------------------------------------------------------------------------
         last_path = Signal()

@@ -163,14 +163,17 @@ class WriteAdmission(wiring.Component):
         operation, owner = Signal(4), Signal(2)
         cause, fail, status = Signal(Cause), Signal(), Signal(Status)
         kind = Signal(BlockOperation)
-        picks, clears = Signal(), Signal()
+        picks, collects, clears = Signal(), Signal(), Signal()
         here = line(1, at, subarrays)
         rest = pending.rest
         m.d.comb += [
             pending.take.eq(picks),
-            job_write.en.eq(picks),
-            job_write.addr.eq(pending.subarray),
-            job_write.data.row.eq(pending.row),
+            # Of a collection only the row counts, which its failure names.
+            job_write.en.eq(picks | collects),
+            job_write.addr.eq(Mux(collects, self.dead.payload.subarray, pending.subarray)),
+            job_write.data.row.eq(
+                Mux(collects, self.dead.payload.block << block_bits, pending.row)
+            ),
             job_write.data.index.eq(rest.index),
             job_write.data.page.eq(pending.page),
             job_write.data.relocated.eq(rest.relocated),
@@ -218,10 +221,10 @@ class WriteAdmission(wiring.Component):
                     ]
                     m.next = "Ended"
                 with m.Elif(collectable):
-                    m.d.comb += self.dead.ready.eq(1)
+                    m.d.comb += [collects.eq(1), self.dead.ready.eq(1)]
                     m.d.sync += [
                         at.eq(self.dead.payload.subarray),
-                        job.row.eq(self.dead.payload.block << block_bits),
+                        job.eq(job_write.data),
                         kind.eq(BlockOperation.COLLECT),
                         cause.eq(Cause.COLLECT),
                     ]
@@ -349,12 +352,12 @@ class WriteAdmission(wiring.Component):
 
         picked = line(picks, pending.subarray, subarrays)
         cleared = Mux(clears, here, 0)
-        collect = line(self.dead.valid & self.dead.ready, self.dead.payload.subarray, subarrays)
+        collect = line(collects, self.dead.payload.subarray, subarrays)
         arrivals = [line(a.valid, a.slot.subarray, subarrays) for a in self.arrived]
         spoilt_now = [line(a.valid & a.poison, a.slot.subarray, subarrays) for a in self.arrived]
         left_bad = line(self.left.valid & self.left.poison, self.left.slot.subarray, subarrays)
         busy = active != 0
-        with m.If(picks | (self.dead.valid & self.dead.ready) | busy):
+        with m.If(picks | collects | busy):
             m.d.sync += [
                 active.eq((active | picked | collect) & ~cleared),
                 collecting.eq((collecting | collect) & ~cleared),

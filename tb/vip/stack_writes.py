@@ -81,6 +81,7 @@ class StackWrites:
         self._erasing: dict[tuple[int, int], list[Change]] = {}
         self._collecting: set[tuple[int, int]] = set()
         self._programmed: dict[tuple[int, int], tuple[Transaction, int, Change]] = {}
+        self._worked: dict[tuple[int, int], Block] = {}  # of the last PROGRAM or ERASE
         self._failing: dict[tuple[int, int], str] = {}  # what failed, until the table is told
 
     # Requests -------------------------------------------------------------------------------------
@@ -208,8 +209,10 @@ class StackWrites:
                 else:
                     self.counts["collection_refused"] += 1
             case BlockOperation.ERASED:
+                self._check_worked(kind, at)
                 verdict = self.ledger.erased(at)
             case BlockOperation.FAILED:
+                self._check_worked(kind, at)
                 verdict = self.ledger.failed(at)
                 self._page_failed(place)
             case _:
@@ -266,6 +269,7 @@ class StackWrites:
         content = GARBAGE if fails else t.request.version
         change = Change(self.clock, content, t.taken_up, covers=True)
         self._programmed[place] = t, number, change
+        self._work_on(die, subarray, row)
         self.contents.change(number, change, self.oldest_read)
         self.counts["programs"] += 1
 
@@ -287,6 +291,16 @@ class StackWrites:
             self.contents.change(number, change, self.oldest_read)
             changes.append(change)
         self._erasing[place] = changes
+        self._work_on(die, subarray, row)
+
+    def _work_on(self, die: int, subarray: int, row: int) -> None:
+        block = row // self.machine.geometry.pages_per_block
+        self._worked[die, subarray] = Block(die=die, subarray=subarray, block=block)
+
+    def _check_worked(self, kind: BlockOperation, at: Block) -> None:
+        worked = self._worked.get((at.die, at.subarray))
+        if at != worked:
+            self._fail(f"stack {self.pair}: {kind.name} of {at}, but the array worked on {worked}")
 
     def array_done(self, die: int, subarray: int, fail: bool) -> None:
         """A STATUS has found the subarray ready again."""

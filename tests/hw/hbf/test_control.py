@@ -175,6 +175,40 @@ def test_a_block_is_looked_up_in_its_die(wait):
     simulate(dut, bench, clocks=1000)
 
 
+@pytest.mark.parametrize("takes", range(24))
+def test_the_answer_that_shows_is_that_of_the_last_question(takes):
+    """The die takes questions ``takes`` clocks after they come, and answers three clocks later."""
+    dut = Control(TINY)
+
+    async def host(ctx):
+        port = registers(ctx, dut.port)
+        for block in (1, 2):
+            await port.write(query_die=1, query_subarray=0, query_block=block)
+            await port.pulse("query_go")
+        while not await port.read("query_valid"):
+            pass
+        assert await port.read("query_cycles") == 2
+
+    async def die(ctx):
+        waited, due = 0, []
+        for clock in range(200):
+            asks = ctx.get(dut.query[1].valid)
+            taken = asks and waited >= takes
+            ctx.set(dut.query[1].ready, taken)
+            waited = 0 if taken or not asks else waited + 1
+            if taken:
+                due.append((clock + 3, ctx.get(dut.query[1].payload.block)))
+            answers = bool(due) and due[0][0] == clock
+            ctx.set(dut.answer[1], {"valid": 0})
+            if answers:
+                entry = {"erase_cycles": due.pop(0)[1]}
+                answer = {"valid": 1, "kind": BlockOperation.QUERY, "entry": entry}
+                ctx.set(dut.answer[1], answer)
+            await ctx.tick()
+
+    simulate(dut, host, die, clocks=500)
+
+
 def test_error_log_and_injection():
     dut = Control(TINY)
 

@@ -258,6 +258,50 @@ def test_dead_blocks_are_erased_in_the_background(seed):
     assert max(c for c, kind, _ in bench.commands if kind == Command.ERASE) < rewrites[0]
 
 
+def test_a_collection_that_fails_names_its_own_block():
+    """Blocks 1 die while nothing is collected; blocks 2 of weights are written before it is."""
+    pick = random.Random(0)
+    jobs = numbered(
+        jobs_over(pick, 1),
+        jobs_over(pick, 1, operation=Operation.TRIM),
+        jobs_over(pick, 2, owner=Owner.WEIGHT),
+    )
+    bench = DieBench(([], []), seed=0, writes=jobs, registers={"collect_enable": 0})
+    bench.nand.fails = lambda erase, die, subarray, row: erase
+    entries = {}
+
+    async def drive(ctx):
+        await bench.run(ctx, until=lambda: bench.done)
+        bench.registers["collect_enable"] = 1
+        ctx.set(bench.dut.registers.collect_enable, 1)
+        end = bench.clock + 3000
+        await bench.run(ctx, until=lambda: bench.clock == end)
+        for subarray, block in itertools.product(range(SUBARRAYS), (1, 2)):
+            entries[subarray, block] = await look_up(ctx, bench.dut, subarray, block)
+
+    simulate(bench.top(), drive, clocks=60_000)
+    assert commands(bench, Command.ERASE) == SUBARRAYS
+    for (_, block), entry in entries.items():
+        assert (entry.failed, entry.owner) == ((1, Owner.NONE), (0, Owner.WEIGHT))[block - 1]
+
+
+def test_a_page_is_not_suspended_for_reads_of_itself():
+    """A read of the page that is programmed waits for it anyway: one SUSPEND finds that out."""
+    jobs = numbered([WriteJob(DIE, 1, 0)])
+    reads = [{"first": DIE, "pages": 1, "tag": 1}]
+    registers = {"suspend_enable": 1, "t_program": 2000}
+    bench = DieBench((reads, []), seed=1, writes=jobs, registers=registers, starts=(1 << 30, 0))
+
+    async def drive(ctx):
+        await bench.run(ctx, until=lambda: commands(bench, Command.PROGRAM) > 0)
+        bench.starts = (bench.clock, 0)
+        await bench.run(ctx, until=lambda: bench.done)
+
+    simulate(bench.top(), drive, clocks=10_000)
+    check(bench)
+    assert commands(bench, Command.SUSPEND) <= 1
+
+
 def test_a_busy_subarray_holds_up_no_other():
     """Subarrays 1 to 3 are read while 0 is erased; its own page waits until that has ended."""
     pick = random.Random(1)

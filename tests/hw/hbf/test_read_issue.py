@@ -331,6 +331,15 @@ def test_any_gates_any_pages(seed):
                     path_open >> p & 1 and not (holds[p] & waiting[1 - p]) >> s & 1,
                 ]
                 stand[p, s] = next((k for k, ok in enumerate(gates) if not ok), 3)
+            wants = {
+                s
+                for (p, s) in stand
+                if (p, s) not in held
+                and (slots[0] >> s & 1) + (slots[1] >> s & 1) > (waits >> s & 1)
+                and path_open >> p & 1
+                and not (holds[p] & waiting[1 - p]) >> s & 1
+            }
+            assert ctx.get(dut.wants) == sum(1 << s for s in wants), say
             able = [[s for s in range(SUBARRAYS) if stand.get((p, s)) == 3] for p in range(2)]
 
             # Covered pages are found as they come to the head of the line.
