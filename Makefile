@@ -49,6 +49,9 @@ wave: $(INSTALLED) toolchain  ## Run tests, keep waves and views: make wave TEST
 	  find build/waves -name '*.vcd' -print0 | xargs -0 -r $(BIN)/python -m tb.views; \
 	  exit $$status
 
+.PHONY: install
+install: $(INSTALLED)  ## Make .venv, with the command pagewave
+
 ##@ Develop
 
 .PHONY: test

@@ -7,12 +7,13 @@ from typing import Any
 from hw.errors import InputError
 from hw.params import Machine, Sensing, ns
 from hw.presets import preset
-from hw.ucie.transaction import ADDRESS_UNIT_BYTES
+from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Owner
 from tb.simulator import Simulator
 from tb.writes import WriteRequest, kv_writes
 
 ICARUS_WAVE_PAGES = 512
 WRITERS = {"gpu": "write", "hbm": "writeback"}
+OWNERS = {"kv": Owner.KV, "weight": Owner.WEIGHT}
 
 
 def optional_ns(time_us: float | None) -> float | None:
@@ -89,19 +90,23 @@ def chosen_writes(
     planes: str | None,
     source: str,
     *,
+    owner: str,
     rewrite: bool,
     trim: bool,
+    relocated: bool,
     writes_first: bool,
     read_waves: int,
 ) -> tuple[WriteRequest, ...]:
     """Writes beside or before ``read_waves`` page waves of reads."""
     if source not in WRITERS:
         raise InputError(f"write-from {source!r} is unknown: choose {', '.join(WRITERS)}")
+    if owner not in OWNERS:
+        raise InputError(f"write-owner {owner!r} is unknown: choose {', '.join(OWNERS)}")
     if waves < 1:
-        if waves < 0 or rewrite or trim or writes_first:
+        if waves < 0 or rewrite or trim or relocated or writes_first:
             raise InputError(
-                f"write-waves is {waves!r}: must be at least 1 for --rewrite, --trim and "
-                "--writes-first"
+                f"write-waves is {waves!r}: must be at least 1 for --rewrite, --trim, --relocated "
+                "and --writes-first"
             )
         return ()
     if writes_first and trim:
@@ -116,6 +121,8 @@ def chosen_writes(
         waves=waves,
         planes=chosen_planes("write-planes", planes, machine),
         port=WRITERS[source],
+        owner=OWNERS[owner],
         rewrite=rewrite,
         trim=trim,
+        relocated=relocated,
     )

@@ -156,6 +156,23 @@ def simulate(
             rich_help_panel=WRITES,
         ),
     ] = False,
+    write_owner: Annotated[
+        str, typer.Option(help="Of the blocks: kv or weight.", rich_help_panel=WRITES)
+    ] = "kv",
+    relocated: Annotated[
+        bool,
+        typer.Option(
+            "--relocated", help="Writes move what was written before.", rich_help_panel=WRITES
+        ),
+    ] = False,
+    collect: Annotated[
+        bool,
+        typer.Option(
+            "--collect/--no-collect",
+            help="Erase dead blocks of KV in the background.",
+            rich_help_panel=WRITES,
+        ),
+    ] = True,
     hold_until_programmed: Annotated[
         bool,
         typer.Option(
@@ -240,8 +257,8 @@ def simulate(
     if drain not in DRAINS:
         raise InputError(f"drain {drain!r} is unknown: choose {', '.join(DRAINS)}")
     writes = chosen_writes(
-        machine, write_waves, write_planes, write_from, rewrite=rewrite, trim=trim,
-        writes_first=writes_first, read_waves=waves,
+        machine, write_waves, write_planes, write_from, owner=write_owner, rewrite=rewrite,
+        trim=trim, relocated=relocated, writes_first=writes_first, read_waves=waves,
     )  # fmt: skip
     pages = whole_pages(read_bytes, machine)
     run = ReadRun(
@@ -260,6 +277,7 @@ def simulate(
             hold_until_programmed=hold_until_programmed,
             suspend=suspend,
             suspend_slice_us=suspend_slice_us,
+            collect=collect,
         ),
         faults=Faults(
             programs=fail_programs,

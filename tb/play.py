@@ -9,7 +9,7 @@ from hw.sram.macro import VERILOG_MODELS, MacroPlatform
 from tb.delivery import misdelivered, stale
 from tb.memory_system import MemorySystem
 from tb.read_result import Passage, ReadResult, Sample, Stamps, WriteOutcome
-from tb.reads import COUNTERS, ReadRun
+from tb.reads import COUNTERS, SHOWN, ReadRun
 from tb.simulator import Build, Design, Simulator, build, run
 from tb.views import write_views
 from tb.vip.nand_rules import rules_in
@@ -110,6 +110,7 @@ def play(
             wrong_beats=report["write_errors"],
         ),
         counters={name: sum(die[name] for die in registers) for name in COUNTERS},
+        shown=tuple({name: die[name] for name in SHOWN} for die in registers),
         corrected=sum(die["ecc_corrected"] for die in registers),
         uncorrected=sum(die["ecc_uncorrected"] for die in registers),
         requests=tuple(Stamps(**stamps) for stamps in report["requests"]),

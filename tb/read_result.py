@@ -123,6 +123,7 @@ class ReadResult:
         broken_rules: Names of the NAND rules that were broken.
         writes: What became of the writes.
         counters: Counters of the register map, summed over the stacks.
+        shown: Status of the register map, by stack: wear, first error of the SRAM.
         corrected, uncorrected: Words of the SRAM.
     """
 
@@ -145,6 +146,7 @@ class ReadResult:
     broken_rules: tuple[str, ...]
     writes: WriteOutcome
     counters: dict[str, int]
+    shown: tuple[dict[str, int], ...]
     corrected: int
     uncorrected: int
     requests: tuple[Stamps, ...] = ()
@@ -212,6 +214,7 @@ class ReadResult:
             "senses": self.senses,
             "writes": dataclasses.asdict(self.writes),
             "counters": self.counters,
+            "status": list(self.shown),
             "ecc_corrected": self.corrected,
             "ecc_uncorrected": self.uncorrected,
             "poisoned": self.poisoned,

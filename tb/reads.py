@@ -24,6 +24,14 @@ REQUESTS_PER_WAVE = 4  # two MiB of each stack at full size
 WINDOW_WAVES = 3  # outstanding on a path: sensing, filling, draining
 COUNTERS = [field.name for field in hbf_description().fields if field.kind is Kind.COUNTER]
 IDLE_CYCLES = 64  # after reset, before the first request
+SHOWN = (  # status of the register map, as it is
+    "max_cycles",
+    "ecc_first_valid",
+    "ecc_first_uncorrected",
+    "ecc_first_address",
+    "ecc_first_word",
+    "ecc_first_syndrome",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +176,10 @@ class ReadRun:
 
     def _of_planes(self, planes: range, pick: random.Random) -> list[tuple[int, int, Choice]]:
         g, at = self.machine.geometry, AddressMap(self.machine.geometry)
+        if self.waves * g.planes % len(planes):
+            raise InputError(
+                f"waves is {self.waves!r}: must fill whole rows of {len(planes)} planes"
+            )
         count = self.waves * g.planes // len(planes)
         if not 1 <= count <= g.rows:
             raise InputError(f"waves is {self.waves!r}: too many for {len(planes)} planes")
@@ -223,7 +235,7 @@ class ReadRun:
             },
             "writes_first": self.writes_first,
             "controls": self.modes.registers(machine),
-            "read_back": [*COUNTERS, "ecc_corrected", "ecc_uncorrected"],
+            "read_back": [*COUNTERS, "ecc_corrected", "ecc_uncorrected", *SHOWN],
             "window": WINDOW_WAVES * g.wave_pages * self.topology.pairs,
             "stall": self.stall,
             "corrupt": int(self.corrupt),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from hw.errors import InputError
 from hw.params import Machine
+from hw.registers.hbf import hbf_resets
 from hw.sram.secded import CHECK_BITS, DATA_BITS
 
 DICE = 256  # sides; a fault strikes so many of them
@@ -17,7 +18,7 @@ class Modes:
         drain_whole_region: Pages leave only when their region has filled.
         hold_until_programmed: Written pages keep their slot until their program has ended.
         suspend: Programs and erases are suspended for reads that wait.
-        suspend_slice_us: Least time between suspends; ``None`` for the die's own.
+        suspend_slice_us: Least time between suspends; ``None`` for that of a suspend.
         collect: Dead blocks are erased in the background.
     """
 
@@ -40,6 +41,7 @@ class Modes:
             "hold_until_programmed": int(self.hold_until_programmed),
             "suspend_enable": int(self.suspend),
             "collect_enable": int(self.collect),
+            "suspend_slice": hbf_resets(machine)["suspend_slice"],
         }
         if self.suspend_slice_us is not None:
             values["suspend_slice"] = max(1, round(self.suspend_slice_us * machine.clock_hz / 1e6))

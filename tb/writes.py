@@ -70,23 +70,32 @@ def kv_writes(
     waves: int,
     planes: range,
     port: str = "write",
+    owner: Owner = Owner.KV,
     rewrite: bool = False,
     trim: bool = False,
+    relocated: bool = False,
 ) -> tuple[WriteRequest, ...]:
-    """Page waves of KV from row 0 of some planes on.
+    """Page waves from row 0 of some planes on.
 
     Args:
         machine: Whose geometry counts.
         waves: How many pages, in page waves; fewer planes take more rows for them.
         planes: Where they go.
         port: ``write`` or ``writeback``.
+        owner: Of their blocks.
         rewrite: Write them all once more, so that their blocks are erased first.
         trim: Give them all up in the end, so that full blocks are collected.
+        relocated: They move what was written before, elsewhere.
 
     Raises:
         InputError: they do not fit.
     """
     g = machine.geometry
+    if waves * g.planes % max(1, len(planes)):
+        raise InputError(
+            f"waves is {waves!r}: must fill whole rows of the {len(planes)} planes from "
+            f"{planes.start} to {planes.stop - 1}"
+        )
     rows = waves * g.planes // max(1, len(planes))
     if not 0 < rows <= g.rows:
         raise InputError(
@@ -107,6 +116,8 @@ def kv_writes(
             port=port,
             version=version,
             operation=operation,
+            owner=owner,
+            relocated=relocated,
             barrier=k == 0 and n > 0,
         )
         for n, (operation, version) in enumerate(passes)

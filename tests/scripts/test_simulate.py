@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from hw.sram.secded import COLUMNS
 from scripts.main import main
 
 RUN = ["simulate", "--topology", "dash", "--preset", "mini", "--route", "dual", "--waves", "4"]
@@ -142,6 +143,19 @@ def test_trimmed_blocks_are_collected(corner):
     assert 0 < seen["counters"]["collected"] <= seen["writes"]["erases"]
 
 
+def test_weights_are_not_collected_and_collection_may_be_off(corner):
+    trimmed = ["--write-waves", "3", "--write-planes", "0:1", "--trim"]
+    weight = corner(*trimmed, "--write-owner", "weight")
+    assert weight["writes"]["refused"] > 0 == weight["writes"]["erases"]  # TRIM is for KV
+    off = corner(*trimmed, "--no-collect")
+    assert off["writes"]["refused"] == off["writes"]["erases"] == 0
+
+
+def test_relocated_pages_are_counted(corner):
+    seen = corner("--write-waves", "1", "--relocated")["counters"]
+    assert seen["pages_relocated"] == seen["pages_programmed"] == WAVE_PAGES
+
+
 def test_suspend_lets_reads_pass(corner):
     beside = ["--write-waves", "1", "--t-program-us", "20", "--waves", "2"]
     alone, suspended = corner(*beside), corner(*beside, "--suspend", "--suspend-slice-us", "1")
@@ -195,7 +209,12 @@ def test_failed_programs_and_erases_are_told(corner):
 def test_bit_errors_are_corrected_or_poison(corner):
     one = corner("--ecc-beats", "3", "--ecc-bits", "5")
     assert (one["ecc_corrected"], one["ecc_uncorrected"], one["data_errors"]) == (3, 0, 0)
+    (status,) = one["status"]
+    # A syndrome is that of its bit alone, so three errors of one bit show one.
+    assert status["ecc_first_valid"] and not status["ecc_first_uncorrected"]
+    assert status["ecc_first_syndrome"] == COLUMNS[5]
     two = corner("--ecc-beats", "3", "--ecc-bits", "5,70")
+    assert two["status"][0]["ecc_first_syndrome"] == COLUMNS[5] ^ COLUMNS[70]
     assert (two["ecc_corrected"], two["ecc_uncorrected"]) == (0, 3)
     assert two["poisoned"] >= 1 and two["data_errors"] == 3
 
@@ -206,6 +225,9 @@ def test_bit_errors_are_corrected_or_poison(corner):
         (["--rewrite"], "write-waves is 0: must be at least 1"),
         (["--write-waves", "-1"], "write-waves is -1"),
         (["--write-waves", "1", "--write-from", "cpu"], "write-from 'cpu' is unknown"),
+        (["--write-waves", "1", "--write-owner", "me"], "write-owner 'me' is unknown"),
+        (["--write-waves", "1", "--write-planes", "0:3"], "must fill whole rows"),
+        (["--read-planes", "0:3"], "must fill whole rows"),
         (["--write-waves", "1", "--write-planes", "3:9"], "write-planes is '3:9'"),
         (["--write-waves", "1", "--writes-first", "--trim"], "trim is given with --writes-first"),
         (["--write-waves", "1", "--writes-first", "--rewrite", "--waves", "2"], "waves is 2"),
