@@ -66,6 +66,7 @@ class PackageRun:
         mix: Shares of the traffic that differ from those of :class:`tb.vip.traffic.Mix`.
         program_failures, erase_failures: Share of the programs and erases that fail.
         injections: Bit errors planted in the transfer regions.
+        switch_collection: Turn the background collection off and on.
         fault: A fault of the NAND that the bench must find, see :mod:`tb.vip.stack`.
         coverage: Count what was covered.
     """
@@ -80,6 +81,7 @@ class PackageRun:
     program_failures: float = 0.0
     erase_failures: float = 0.0
     injections: int = 0
+    switch_collection: bool = False
     fault: str | None = None
     coverage: bool = True
 

@@ -31,6 +31,7 @@ from tb.package_runs import MACHINES, PLAN, PackageRun, links
 from tb.simulator.clock import start_clock
 from tb.vip.agents import Consumer, Requester, Writer, unpacker
 from tb.vip.base_die_watch import BaseDieWatch
+from tb.vip.collection_switch import CollectionSwitch
 from tb.vip.final_checks import check_blocking, check_counters, check_memory
 from tb.vip.injector import Injector
 from tb.vip.register_port import register_access
@@ -101,6 +102,9 @@ class Bench:
             Injector(self.registers[pair], dut, machine.lanes, run.injections, random)
             for pair in range(pairs)
         ]
+        self.switches = [
+            CollectionSwitch(port, dut, random) for port in self.registers if run.switch_collection
+        ]
         self.coverage = goals() if run.coverage else None
         self.covers = []
         if self.coverage is not None:
@@ -123,20 +127,26 @@ class Bench:
 
     async def play(self) -> None:
         """Until all that was asked for has ended and nothing more comes."""
-        for injector in self.injectors:
-            cocotb.start_soon(injector.run())
-        quiet, moved_at = 0, 0
+        tasks: list[Injector | CollectionSwitch] = [*self.injectors, *self.switches]
+        for task in tasks:
+            cocotb.start_soon(task.run())
+        await self._until_quiet()
+        for task in tasks:
+            task.stop()
+            while not task.stopped:
+                await RisingEdge(self._dut.clk)
+                self.clock()
+        if self.switches:  # blocks that died while it was off are collected now
+            await self._until_quiet()
+
+    async def _until_quiet(self) -> None:
+        quiet, moved_at = 0, self.clocks
         while quiet < QUIET_CLOCKS:
             await RisingEdge(self._dut.clk)
             if self.clock():
                 moved_at = self.clocks
             quiet = quiet + 1 if self._idle() else 0
             assert self.clocks - moved_at < STUCK_CLOCKS, self._stuck(moved_at)
-        for injector in self.injectors:
-            injector.stop()
-            while not injector.stopped:
-                await RisingEdge(self._dut.clk)
-                self.clock()
 
     def clock(self) -> bool:
         """Look at all ports in this clock; tells whether anything moved."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import Lock, RisingEdge
 
 from hw.registers.hbf import hbf_description
 from tb.vip.registers import RegisterAccess
@@ -11,7 +11,7 @@ from tb.vip.registers import RegisterAccess
 def register_access(dut: Any, port: str) -> RegisterAccess:
     """Registers of one HBF base die, over the port whose signals begin with ``port``.
 
-    The clock of ``dut`` is ``clk``; one access at a time.
+    The clock of ``dut`` is ``clk``; one access at a time, others wait for it.
     """
     request = {
         name: getattr(dut, f"{port}__request__{name}")
@@ -23,7 +23,13 @@ def register_access(dut: Any, port: str) -> RegisterAccess:
     for handle in request.values():
         handle.value = 0
 
+    turn = Lock()
+
     async def access(address: int, data: int | None) -> int:
+        async with turn:
+            return await alone(address, data)
+
+    async def alone(address: int, data: int | None) -> int:
         request["valid"].value = 1
         request["write"].value = int(data is not None)
         request["address"].value = address

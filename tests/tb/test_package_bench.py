@@ -21,6 +21,7 @@ STANDARD = {seed: {"reads": 150, "writes": 150} for seed in range(1, 9)} | {
         "mix": {"lives": 0.8, "wrong": 0.05, "blocks": 12},
         "erase_failures": 0.5,
         "registers": {"collect_enable": 1},
+        "switch_collection": True,
     },
     10: {
         "reads": 60,
