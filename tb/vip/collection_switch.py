@@ -7,7 +7,7 @@ from cocotb.triggers import RisingEdge
 
 from tb.vip.registers import RegisterAccess
 
-CLOCKS = (20, 200, 1000)  # off or on for so long
+CLOCKS = (100, 1000, 4000)  # off or on for so long
 
 
 class CollectionSwitch:

@@ -12,17 +12,20 @@ from tb.vip.stack import FAULTS
 
 SLOW_LINKS = {"link_rate": 20_000, "t_read": 1, "lockstep": 0, "drain_whole_region": 0}
 
+DYING = {
+    "reads": 40,
+    "writes": 200,
+    "mix": {"lives": 0.8, "wrong": 0.05, "blocks": 12},
+    "erase_failures": 0.5,
+    "registers": {"collect_enable": 1},
+}
+
 # Registers, failures and traffic follow from the seed; together they reach every goal.
 STANDARD = {seed: {"reads": 150, "writes": 150} for seed in range(1, 9)} | {
-    # Blocks that die and whose erase often fails; long reads over links that are slow.
-    9: {
-        "reads": 40,
-        "writes": 200,
-        "mix": {"lives": 0.8, "wrong": 0.05, "blocks": 12},
-        "erase_failures": 0.5,
-        "registers": {"collect_enable": 1},
-        "switch_collection": True,
-    },
+    # Blocks that die and whose erase often fails; collection may be off meanwhile.
+    9: DYING,
+    32: DYING | {"switch_collection": True},
+    # Long reads over links that are slow.
     10: {
         "reads": 60,
         "writes": 40,
