@@ -42,6 +42,9 @@ from hw.package import Package
 from hw.presets import TOPOLOGIES, preset
 from hw.sram.macro import MacroPlatform
 from hw.sram.regions import TransferRegions
+from hw.ucie.crc import Crc16
+from hw.ucie.flit import STANDARD
+from hw.ucie.flit_codec import FlitDecoder, FlitEncoder
 from hw.ucie.transaction import Route
 from hw.ucie.write_sender import WriteSender
 
@@ -83,6 +86,9 @@ BLOCKS = {
     "relay buffer": RelayBuffer,
     "HBM base die": HbmBaseDie,
     "write sender": WriteSender,
+    "CRC": lambda machine: Crc16(pipeline=2),
+    "flit encoder": lambda machine: FlitEncoder(flit_format=STANDARD, flits=1, pipeline=2),
+    "flit decoder": lambda machine: FlitDecoder(flit_format=STANDARD, flits=1, pipeline=2),
     "router": lambda machine: RequestRouter(machine, pairs=2, direct=True, relay=True),
     "reassembly": Reassembly,
     "GPU I/O die": lambda machine: GpuIoDie(machine, pairs=2, direct=True, relay=True),
