@@ -73,8 +73,9 @@ check: $(INSTALLED)  ## Lint, check the format and the types
 	$(BIN)/mypy
 
 .PHONY: docs
-docs: $(INSTALLED)  ## Renew docs/registers.md from the register map
+docs: $(INSTALLED)  ## Renew docs/registers.md and the layouts in docs/ucie.md
 	$(BIN)/python -m hw.registers docs/registers.md
+	$(BIN)/python -m hw.ucie.page docs/ucie.md
 
 .PHONY: lock
 lock:  ## Renew requirements.lock from pyproject.toml

@@ -1,0 +1,82 @@
+"""Renews the layouts in the page of the flit layer: ``python -m hw.ucie.page docs/ucie.md``."""
+
+import sys
+from collections.abc import Sequence
+from itertools import accumulate, chain
+from pathlib import Path
+
+from hw.ucie.flit import FLIT_BYTES, FORMATS, FlitFormat
+from hw.ucie.flit_header import FlitHeader
+
+BEGIN, END = "<!-- made by make docs: layouts -->", "<!-- end of layouts -->"
+
+_MEANING = {
+    "protocol": "payload",
+    "header": "flit header",
+    "reserved": "reserved, zero",
+    "crc0": "CRC of the first half, low byte first",
+    "crc1": "CRC of the second half, low byte first",
+}
+
+
+def layouts() -> str:
+    """All tables."""
+    return "\n\n".join([*map(_format_table, FORMATS), _header_table()])
+
+
+def _format_table(flit_format: FlitFormat) -> str:
+    title = (
+        f"Format {flit_format.number}, {flit_format.name}: {flit_format.payload_bytes} of "
+        f"{FLIT_BYTES} bytes are payload, {100 * float(flit_format.efficiency):.2f} %."
+    )
+    parts = list(flit_format.parts())
+    taken = accumulate((len(r) if use == "protocol" else 0 for use, r in parts), initial=0)
+    rows = []
+    for (use, part), first in zip(parts, taken, strict=False):
+        meaning = _MEANING[use]
+        if use == "protocol":
+            meaning += f" {_span(range(first, first + len(part)))}"
+        crcs = [
+            f"CRC {half}"
+            for half, message in enumerate(flit_format.covered)
+            if set(message) & set(part)
+        ]
+        rows.append((_span(part), str(len(part)), meaning, " and ".join(crcs) or "-"))
+    return title + "\n\n" + _table(("flit bytes", "size", "holds", "covered by"), "rrll", rows)
+
+
+def _header_table() -> str:
+    rows = []
+    for name, field in FlitHeader.as_shape():
+        low = field.offset % 8
+        bits = _span(range(low, low + field.width), high_first=True)
+        rows.append((str(field.offset // 8), bits, f"`{name}`"))
+    return "Flit header (`FlitHeader`):\n\n" + _table(("byte", "bits", "field"), "rrl", rows)
+
+
+def _span(part: range, *, high_first: bool = False) -> str:
+    if len(part) == 1:
+        return str(part[0])
+    return f"{part[-1]}:{part[0]}" if high_first else f"{part[0]}-{part[-1]}"
+
+
+def _table(head: Sequence[str], align: str, rows: Sequence[Sequence[str]]) -> str:
+    ruler = ["---:" if side == "r" else "---" for side in align]
+    return "\n".join("| " + " | ".join(row) + " |" for row in chain([head, ruler], rows))
+
+
+def renewed(page: str) -> str:
+    """``page`` with the block between the marks made anew.
+
+    Raises:
+        ValueError: it has no such block.
+    """
+    begin, end = page.find(BEGIN), page.find(END)
+    if not 0 <= begin < end:
+        raise ValueError(f"the page has no block {BEGIN} ... {END}")
+    return f"{page[: begin + len(BEGIN)]}\n\n{layouts()}\n\n{page[end:]}"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(renewed(path.read_text()))
