@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from hw.errors import InputError
 from hw.params import Machine
+from hw.presets import PRESETS
 from hw.registers.hbf import hbf_resets
 from hw.sram.secded import CHECK_BITS, DATA_BITS
 
@@ -41,8 +42,11 @@ class Modes:
             "hold_until_programmed": int(self.hold_until_programmed),
             "suspend_enable": int(self.suspend),
             "collect_enable": int(self.collect),
-            "suspend_slice": hbf_resets(machine)["suspend_slice"],
         }
+        # Of a machine with another suspend time than the one that was built.
+        slices = [hbf_resets(m)["suspend_slice"] for m in (machine, PRESETS[machine.name])]
+        if slices[0] != slices[1]:
+            values["suspend_slice"] = slices[0]
         if self.suspend_slice_us is not None:
             values["suspend_slice"] = max(1, round(self.suspend_slice_us * machine.clock_hz / 1e6))
         return values

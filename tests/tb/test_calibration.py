@@ -41,7 +41,8 @@ def test_first_bytes_come_after_sensing_and_after_a_chunk(record):
 def test_other_registers_show(record):
     by_id = {seen.id: seen for seen in record.observations}
     (faster,) = [s for s in by_id.values() if s.t_read_us == pytest.approx(0.125)]
-    assert faster.first_byte_ns == pytest.approx(record.fitted["dual"].first_byte_ns - 62.5, abs=1)
+    # Pages leave in frames of four clocks, 2 ns.
+    assert faster.first_byte_ns == pytest.approx(record.fitted["dual"].first_byte_ns - 62.5, abs=2)
     (half,) = [s for s in by_id.values() if s.tsv_tbps == pytest.approx(0.1)]
     assert half.steady_bytes_per_s < 1.02 * LINK  # no gain from a second path
 
