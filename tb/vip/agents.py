@@ -6,7 +6,7 @@ rising edge: what it reads is what the edge saw, what it writes is there at the 
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from amaranth.lib import data
 
@@ -20,6 +20,8 @@ from tb.vip.scoreboard import Scoreboard
 
 LONGEST = {"runs": 400, "hesitates": 200, "stands": 300}  # clocks of a consumer's moods
 PAUSES = (0, 0, 0, 1, 7, 40)  # clocks between two requests
+
+Request = TypeVar("Request")
 
 
 def handles(dut: Any, prefix: str, names: Sequence[str] | Sequence[int]) -> list[Any]:
@@ -59,25 +61,25 @@ class Consumer:
             self._ready.value = int(takes)
 
 
-class Requester:
-    """Offers reads one after the other, with random pauses, each until it is accepted.
+class Offers(Generic[Request]):
+    """Offers requests at a port one after the other, with random pauses, each until it is accepted.
 
-    ``following`` gives the next read, or ``None`` while there is none.
+    ``following`` gives the next request, or ``None`` while there is none. The payload has the
+    fields of the request by their names, and ``tag``.
     """
 
     def __init__(
         self,
         dut: Any,
-        machine: Machine,
-        following: Callable[[], ReadRequest | None],
+        port: str,
+        layout: data.StructLayout,
+        following: Callable[[], Request | None],
         random: Random,
     ) -> None:
-        self._valid, self._ready, self._payload = handles(
-            dut, "read", ("valid", "ready", "payload")
-        )
-        self._layout = read_layout(machine)
+        self._valid, self._ready, self._payload = handles(dut, port, ("valid", "ready", "payload"))
+        self._layout, self._names = layout, [name for name, _ in layout if name != "tag"]
         self._following, self._random, self._pause = following, random, 0
-        self._offer: tuple[int, ReadRequest] | None = None
+        self._offer: tuple[int, Request] | None = None
         self._valid.value = 0
         self._payload.value = 0
 
@@ -85,12 +87,14 @@ class Requester:
     def idle(self) -> bool:
         return self._offer is None
 
-    def clock(self, scoreboard: Scoreboard) -> None:
+    def clock(
+        self, accepted: Callable[[int, Request], object], used: Callable[[], set[int]]
+    ) -> None:
+        """``accepted`` hears of the one that was taken; tags in ``used`` are not given."""
         if self._offer is not None:
             if not int(self._ready.value):
                 return
-            tag, read = self._offer
-            scoreboard.accepted(read, tag)
+            accepted(*self._offer)
             self._offer = None
             self._valid.value = 0
             self._pause = self._random.choice(PAUSES)
@@ -100,17 +104,33 @@ class Requester:
         following = self._following()
         if following is None:
             return
-        self._offer = tag, read = _free_tag(self._random, scoreboard.tags), following
-        fields = {
-            "first": read.first,
-            "pages": read.pages,
-            "tag": tag,
-            "choice": read.choice,
-            "offset": read.offset,
-            "units": read.units,
-        }
+        tag = _free_tag(self._random, used())
+        self._offer = tag, following
+        fields = {name: int(getattr(following, name)) for name in self._names} | {"tag": tag}
         self._payload.value = self._layout.const(fields).as_bits()
         self._valid.value = 1
+
+
+class Requester:
+    """Asks for the reads that ``following`` gives, see :class:`Offers`."""
+
+    def __init__(
+        self,
+        dut: Any,
+        machine: Machine,
+        following: Callable[[], ReadRequest | None],
+        random: Random,
+    ) -> None:
+        self._offers = Offers(dut, "read", read_layout(machine), following, random)
+
+    @property
+    def idle(self) -> bool:
+        return self._offers.idle
+
+    def clock(self, scoreboard: Scoreboard) -> None:
+        self._offers.clock(
+            lambda tag, read: scoreboard.accepted(read, tag), lambda: scoreboard.tags
+        )
 
 
 class Writer:
@@ -128,9 +148,8 @@ class Writer:
         following: Callable[[], WriteRequest | None],
         random: Random,
     ) -> None:
-        self.port, self._following, self._random, self._pause = port, following, random, 0
-        self._valid, self._ready, self._payload = handles(dut, port, ("valid", "ready", "payload"))
-        self._layout = write_request_layout(machine)
+        self.port = port
+        self._offers = Offers(dut, port, write_request_layout(machine), following, random)
         self._fetches = [getattr(dut, f"{port}_fetch__{pair}") for pair in range(pairs)]
         self._lanes = [
             handles(dut, f"{port}_lanes__{pair}", range(machine.lanes)) for pair in range(pairs)
@@ -138,17 +157,14 @@ class Writer:
         self._dones = [getattr(dut, f"{port}_done__{pair}") for pair in range(pairs)]
         self._fetch_fields = unpacker(fetch_layout())
         self._done_fields = unpacker(done_layout())
-        self._offer: tuple[int, WriteRequest] | None = None
         self._nothing = [WORD ^ k for k in range(machine.lanes)]
         self._answered = [True] * pairs
         for pair in range(pairs):
             self._drive(pair, None)
-        self._valid.value = 0
-        self._payload.value = 0
 
     @property
     def idle(self) -> bool:
-        return self._offer is None
+        return self._offers.idle
 
     def clock(self, scoreboard: Scoreboard) -> None:
         for pair, handle in enumerate(self._fetches):
@@ -165,34 +181,11 @@ class Writer:
                 done = self._done_fields(bits)
                 del done["valid"]
                 scoreboard.writes.done(self.port, pair, **done)
-        self._request(scoreboard)
-
-    def _request(self, scoreboard: Scoreboard) -> None:
-        if self._offer is not None:
-            if not int(self._ready.value):
-                return
-            scoreboard.writes.accepted(self.port, *self._offer)
-            self._offer = None
-            self._valid.value = 0
-            self._pause = self._random.choice(PAUSES)
-        if self._pause:
-            self._pause -= 1
-            return
-        write = self._following()
-        if write is None:
-            return
-        tag = _free_tag(self._random, scoreboard.writes.tags(self.port))
-        self._offer = tag, write
-        fields = {
-            "first": write.first,
-            "pages": write.pages,
-            "tag": tag,
-            "operation": write.operation,
-            "owner": write.owner,
-            "relocated": int(write.relocated),
-        }
-        self._payload.value = self._layout.const(fields).as_bits()
-        self._valid.value = 1
+        writes = scoreboard.writes
+        self._offers.clock(
+            lambda tag, write: writes.accepted(self.port, tag, write),
+            lambda: writes.tags(self.port),
+        )
 
     def _drive(self, pair: int, lanes: list[int] | None) -> None:
         if lanes is None:
