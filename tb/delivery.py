@@ -45,8 +45,10 @@ def stale(what: ReadRun, version_sum: int, versioned_sum: int) -> bool | None:
         ``None`` where the requests do not say which version that is: reads beside writes, writes of
         two ports, pages that were given up, or programs and erases that fail.
     """
+    if not what.writes:
+        return bool(version_sum or versioned_sum)
     faults = what.faults
-    if what.writes and (
+    if (
         not what.writes_first
         or len({write.port for write in what.writes}) > 1
         or any(write.operation != Operation.WRITE for write in what.writes)
@@ -55,7 +57,7 @@ def stale(what: ReadRun, version_sum: int, versioned_sum: int) -> bool | None:
         or faults.program_at
     ):
         return None
-    versions = np.zeros(what.machine.geometry.stack_pages, dtype=np.uint64)
+    versions = np.zeros(what.machine.geometry.stack_pages, dtype=np.uint8)
     for write in what.writes:  # overlapping ones are apart by a barrier, so the last one stays
         versions[write.first : write.first + write.pages] = write.version
     total, weighted = 0, 0
