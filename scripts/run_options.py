@@ -8,11 +8,14 @@ from hw.errors import InputError
 from hw.params import Machine, Sensing, ns
 from hw.presets import preset
 from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Owner
+from tb.refusals import Refusal
+from tb.settings import Faults, Modes
 from tb.simulator import Simulator
 from tb.writes import WriteRequest, kv_writes
 
 ICARUS_WAVE_PAGES = 512
 WRITERS = {"gpu": "write", "hbm": "writeback"}
+DRAINS = ("page", "region")
 OWNERS = {"kv": Owner.KV, "weight": Owner.WEIGHT}
 
 
@@ -65,10 +68,46 @@ def whole_pages(read_bytes: int, machine: Machine) -> int:
     return read_bytes // page
 
 
-def parsed_bits(text: str) -> tuple[int, ...]:
-    if re.fullmatch(r"\d+(,\d+)?", text) is None:
-        raise InputError(f"ecc-bits is {text!r}: must be one or two numbers, as 5 or 5,9")
-    return tuple(int(bit) for bit in text.split(","))
+def chosen_refusals(names: list[str]) -> tuple[Refusal, ...]:
+    known = {refusal.value: refusal for refusal in Refusal}
+    for name in names:
+        if name not in known:
+            raise InputError(f"refuse {name!r} is unknown: choose {', '.join(known)}")
+    return tuple(known[name] for name in dict.fromkeys(names))
+
+
+def chosen_blocks(texts: list[str]) -> tuple[tuple[int, int, int], ...]:
+    """Die, its subarray and block of that, of each."""
+    for text in texts:
+        if re.fullmatch(r"\d+:\d+:\d+", text) is None:
+            raise InputError(f"block is {text!r}: must be DIE:SUBARRAY:BLOCK, as 0:5:1")
+    numbers = [text.split(":") for text in texts]
+    return tuple((int(die), int(subarray), int(block)) for die, subarray, block in numbers)
+
+
+def chosen_modes(drain: str, *, suspend_slice_us: float | None, **modes: bool) -> Modes:
+    if drain not in DRAINS:
+        raise InputError(f"drain {drain!r} is unknown: choose {', '.join(DRAINS)}")
+    if suspend_slice_us is not None and not modes["suspend"]:
+        raise InputError(f"suspend-slice-us is {suspend_slice_us!r}: goes with --suspend")
+    return Modes(drain_whole_region=drain == "region", suspend_slice_us=suspend_slice_us, **modes)
+
+
+def chosen_faults(
+    machine: Machine, *, ecc_beats: int, ecc_bits: str | None, ecc_word: int | None, **nand: int
+) -> Faults:
+    """Of the NAND, and of one word of ``ecc_beats`` beats in the SRAM."""
+    for name, value in (("ecc-bits", ecc_bits), ("ecc-word", ecc_word)):
+        if value is not None and not ecc_beats:
+            raise InputError(f"{name} is {value!r}: goes with --ecc-beats, which is 0")
+    if ecc_bits is not None and re.fullmatch(r"\d+(,\d+)?", ecc_bits) is None:
+        raise InputError(f"ecc-bits is {ecc_bits!r}: must be one or two numbers, as 5 or 5,9")
+    if ecc_word is not None and not 0 <= ecc_word < machine.lanes:
+        raise InputError(
+            f"ecc-word is {ecc_word!r}: must be 0 to {machine.lanes - 1}, a word of the beat"
+        )
+    bits = tuple(int(bit) for bit in (ecc_bits or "0").split(","))
+    return Faults(ecc_beats=ecc_beats, ecc_bits=bits, ecc_word=ecc_word or 0, **nand)
 
 
 def chosen_simulator(name: str, machine: Machine) -> Simulator:
@@ -93,6 +132,7 @@ def chosen_writes(
     owner: str,
     rewrite: bool,
     trim: bool,
+    release: bool,
     relocated: bool,
     writes_first: bool,
     read_waves: int,
@@ -103,10 +143,10 @@ def chosen_writes(
     if owner not in OWNERS:
         raise InputError(f"write-owner {owner!r} is unknown: choose {', '.join(OWNERS)}")
     if waves < 1:
-        if waves < 0 or rewrite or trim or relocated or writes_first:
+        if waves < 0 or rewrite or trim or release or relocated or writes_first:
             raise InputError(
-                f"write-waves is {waves!r}: must be at least 1 for --rewrite, --trim, --relocated "
-                "and --writes-first"
+                f"write-waves is {waves!r}: must be at least 1 for --rewrite, --trim, --release, "
+                "--relocated and --writes-first"
             )
         return ()
     if writes_first and trim:
@@ -124,5 +164,6 @@ def chosen_writes(
         owner=OWNERS[owner],
         rewrite=rewrite,
         trim=trim,
+        release=release,
         relocated=relocated,
     )

@@ -44,7 +44,10 @@ def simulate_report(result: ReadResult) -> Table:
         table.add_row(
             "writes",
             f"{counters['pages_programmed']:,} pages in {end_us:,.1f} us, "
-            f"{writes.page_failures} pages and {writes.refused} requests answered with a status",
+            f"{writes.page_failures} pages and {writes.refused} requests answered with a status"
+            + "".join(
+                f", {count} {status.name}" for status, count in writes.statuses.items() if status
+            ),
         )
         table.add_row(
             "erases",
@@ -57,6 +60,11 @@ def simulate_report(result: ReadResult) -> Table:
             f"{result.corrected} corrected, {result.uncorrected} not; {result.poisoned} reads "
             "poisoned",
         )
+    for status, count in result.read_statuses.items():
+        if status:
+            table.add_row("reads refused", f"{count} {status.name}")
+    for block in result.as_json()["blocks"]:
+        table.add_row("block", ", ".join(f"{name} {value}" for name, value in block.items()))
     table.add_row("clocks", f"{result.cycles:,} at {result.clock_hz / 1e9:g} GHz")
     table.add_row(
         "simulated in", f"{result.wall_s:.2f} s, {result.cycles / result.wall_s:,.0f} clocks/s"

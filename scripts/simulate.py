@@ -1,243 +1,91 @@
 """``pagewave simulate``: the RTL reads page waves and shows what arrives."""
 
-from pathlib import Path
-from typing import Annotated, Any
-
 import typer
 
-from hw.errors import InputError
-from hw.params import Sensing
-from hw.presets import PRESETS, TOPOLOGIES, topology
+from hw.presets import topology
 from perfmodel.files import check_writable
 from scripts import console
+from scripts import simulate_options as opt
 from scripts.generate import Json
 from scripts.run_options import (
+    chosen_blocks,
+    chosen_faults,
     chosen_machine,
+    chosen_modes,
     chosen_planes,
+    chosen_refusals,
     chosen_simulator,
     chosen_writes,
     optional_ns,
-    parsed_bits,
     whole_pages,
 )
 from scripts.run_report import simulate_report
 from tb.play import read
-from tb.reads import ROUTES, ReadRun, with_pairs
-from tb.settings import Faults, Modes
+from tb.reads import ReadRun, with_pairs
+from tb.refusals import refused_reads, with_refused_writes
 from tb.simulator import Simulator
-
-DRAINS = ("page", "region")
-# Panels of the help text.
-READS, WRITES, NAND, FAULTS = "Reads", "Writes", "NAND times", "Faults"
-
-
-Topology = Annotated[
-    str, typer.Option("--topology", help=f"Links of the package: {', '.join(TOPOLOGIES)}.")
-]
-Preset = Annotated[str, typer.Option("--preset", help=f"Machine: {', '.join(PRESETS)}.")]
-Route = Annotated[
-    str,
-    typer.Option(
-        help=f"Path of the reads: {', '.join(ROUTES)}. dual alternates and lets both paths finish "
-        "together; auto leaves it to the router."
-    ),
-]
-
-
-def _time(what: str) -> Any:
-    return typer.Option(help=what, rich_help_panel=NAND)
+from tb.verdict import wrongs
 
 
 def simulate(
-    topology_name: Topology,
-    preset_name: Preset,
-    route: Route,
-    waves: Annotated[int, typer.Option(help="Page waves to read from every HBF stack.")],
-    pairs: Annotated[int, typer.Option(help="HBM/HBF stack pairs, all alike.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the addresses.")] = 1,
-    waves_out: Annotated[
-        Path | None,
-        typer.Option(help="File for a waveform (VCD); saved views are left beside it."),
-    ] = None,
-    simulator: Annotated[
-        str, typer.Option(help="verilator, or icarus for small presets.")
-    ] = Simulator.VERILATOR.value,
+    topology_name: opt.Topology,
+    preset_name: opt.Preset,
+    route: opt.Route,
+    waves: opt.Waves,
+    pairs: opt.Pairs = 1,
+    seed: opt.Seed = 1,
+    waves_out: opt.WavesOut = None,
+    simulator: opt.SimulatorName = Simulator.VERILATOR.value,
     json: Json = False,
-    tsv_tbps: Annotated[float | None, typer.Option(help="TSV rate of a stack, in TB/s.")] = None,
-    link_tbps: Annotated[
-        float | None, typer.Option(help="Usable rate of each link, in TB/s.")
-    ] = None,
-    read_bytes: Annotated[
-        int,
-        typer.Option(
-            help="Size of each read, in bytes: a multiple of 64 below a page is a small read, "
-            "anywhere in its page; whole pages otherwise. 0 for a quarter of a wave.",
-            rich_help_panel=READS,
-        ),
-    ] = 0,
-    scatter: Annotated[
-        bool, typer.Option("--scatter", help="Reads start at random pages.", rich_help_panel=READS)
-    ] = False,
-    read_planes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FIRST:END", help="Reads keep to these planes.", rich_help_panel=READS
-        ),
-    ] = None,
-    sense: Annotated[
-        str | None,
-        typer.Option(
-            help=f"How subarrays start to sense: {', '.join(s.value for s in Sensing)}.",
-            rich_help_panel=READS,
-        ),
-    ] = None,
-    cache_read: Annotated[
-        bool,
-        typer.Option(
-            "--cache-read/--no-cache-read",
-            help="Whether a subarray senses on while its last page waits for the TSVs.",
-            rich_help_panel=READS,
-        ),
-    ] = True,
-    drain: Annotated[
-        str,
-        typer.Option(
-            help=f"What leaves together: {', '.join(DRAINS)}.",
-            rich_help_panel=READS,
-        ),
-    ] = DRAINS[0],
-    stall: Annotated[
-        int,
-        typer.Option(
-            help="Of 256 clocks, how many the consumers are not ready.",
-            rich_help_panel=FAULTS,
-            min=0,
-            max=255,
-        ),
-    ] = 0,
-    write_waves: Annotated[
-        int,
-        typer.Option(help="Page waves of KV to write beside the reads.", rich_help_panel=WRITES),
-    ] = 0,
-    write_planes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FIRST:END", help="Writes keep to these planes.", rich_help_panel=WRITES
-        ),
-    ] = None,
-    write_from: Annotated[
-        str,
-        typer.Option(
-            help="gpu: prefill writes over link A; hbm: writeback over link C.",
-            rich_help_panel=WRITES,
-        ),
-    ] = "gpu",
-    writes_first: Annotated[
-        bool,
-        typer.Option(
-            "--writes-first",
-            help="Read what was written, when all of it is.",
-            rich_help_panel=WRITES,
-        ),
-    ] = False,
-    rewrite: Annotated[
-        bool,
-        typer.Option(
-            "--rewrite",
-            help="Write all of it twice; the second time erases the blocks first.",
-            rich_help_panel=WRITES,
-        ),
-    ] = False,
-    trim: Annotated[
-        bool,
-        typer.Option(
-            "--trim",
-            help="Give the pages up in the end; full blocks are then erased in the background.",
-            rich_help_panel=WRITES,
-        ),
-    ] = False,
-    write_owner: Annotated[
-        str, typer.Option(help="Of the blocks: kv or weight.", rich_help_panel=WRITES)
-    ] = "kv",
-    relocated: Annotated[
-        bool,
-        typer.Option(
-            "--relocated", help="Writes move what was written before.", rich_help_panel=WRITES
-        ),
-    ] = False,
-    collect: Annotated[
-        bool,
-        typer.Option(
-            "--collect/--no-collect",
-            help="Erase dead blocks of KV in the background.",
-            rich_help_panel=WRITES,
-        ),
-    ] = True,
-    hold_until_programmed: Annotated[
-        bool,
-        typer.Option(
-            "--hold-until-programmed",
-            help="Written pages keep their SRAM until they are programmed.",
-            rich_help_panel=WRITES,
-        ),
-    ] = False,
-    suspend: Annotated[
-        bool,
-        typer.Option(
-            "--suspend",
-            help="Programs and erases are suspended for reads that wait.",
-            rich_help_panel=WRITES,
-        ),
-    ] = False,
-    suspend_slice_us: Annotated[
-        float | None,
-        typer.Option(help="Least time between suspends.", rich_help_panel=WRITES),
-    ] = None,
-    t_read_us: Annotated[float | None, _time("tR: sensing, in microseconds.")] = None,
-    t_program_us: Annotated[float | None, _time("tPROG, in microseconds.")] = None,
-    t_erase_us: Annotated[float | None, _time("tBERS, in microseconds.")] = None,
-    t_suspend_us: Annotated[float | None, _time("SUSPEND to its effect, in microseconds.")] = None,
-    t_latch_ns: Annotated[float | None, _time("tRCBSY: data to cache register.")] = None,
-    t_wb_ns: Annotated[float | None, _time("tWB: PROGRAM or ERASE to STATUS.")] = None,
-    t_rr_ns: Annotated[float | None, _time("tRR: cache register to its first beat.")] = None,
-    t_adl_ns: Annotated[float | None, _time("tADL: LOAD to its first beat.")] = None,
-    t_ccs_ns: Annotated[float | None, _time("tCCS: between subarrays on a TSV lane.")] = None,
-    t_plane_busy_ns: Annotated[float | None, _time("tPLxBSY: between commands to a plane.")] = None,
-    fail_programs: Annotated[
-        int,
-        typer.Option(help="Of 256 programs, how many fail on average.", rich_help_panel=FAULTS),
-    ] = 0,
-    fail_program_at: Annotated[
-        int,
-        typer.Option(
-            help="Number of the one program that fails; 0 for none.", rich_help_panel=FAULTS
-        ),
-    ] = 0,
-    fail_erases: Annotated[
-        int,
-        typer.Option(help="Of 256 erases, how many fail on average.", rich_help_panel=FAULTS),
-    ] = 0,
-    ecc_beats: Annotated[
-        int,
-        typer.Option(
-            help="Of the beats stored first, how many get wrong bits.", rich_help_panel=FAULTS
-        ),
-    ] = 0,
-    ecc_bits: Annotated[
-        str,
-        typer.Option(
-            metavar="BIT[,BIT]",
-            help="Which bit of their first word, 0 to 71; two make it uncorrectable.",
-            rich_help_panel=FAULTS,
-        ),
-    ] = "0",
+    tsv_tbps: opt.TsvTbps = None,
+    link_tbps: opt.LinkTbps = None,
+    blocks: opt.Blocks = None,
+    read_bytes: opt.ReadBytes = 0,
+    scatter: opt.Scatter = False,
+    read_planes: opt.ReadPlanes = None,
+    sense: opt.Sense = None,
+    cache_read: opt.CacheRead = True,
+    drain: opt.Drain = "page",
+    write_waves: opt.WriteWaves = 0,
+    write_planes: opt.WritePlanes = None,
+    write_from: opt.WriteFrom = "gpu",
+    writes_first: opt.WritesFirst = False,
+    rewrite: opt.Rewrite = False,
+    trim: opt.Trim = False,
+    release: opt.Release = False,
+    write_owner: opt.WriteOwner = "kv",
+    relocated: opt.Relocated = False,
+    collect: opt.Collect = True,
+    hold_until_programmed: opt.HoldUntilProgrammed = False,
+    suspend: opt.Suspend = False,
+    suspend_slice_us: opt.SuspendSliceUs = None,
+    t_read_us: opt.TReadUs = None,
+    t_program_us: opt.TProgramUs = None,
+    t_erase_us: opt.TEraseUs = None,
+    t_suspend_us: opt.TSuspendUs = None,
+    t_latch_ns: opt.TLatchNs = None,
+    t_wb_ns: opt.TWbNs = None,
+    t_rr_ns: opt.TRrNs = None,
+    t_adl_ns: opt.TAdlNs = None,
+    t_ccs_ns: opt.TCcsNs = None,
+    t_plane_busy_ns: opt.TPlaneBusyNs = None,
+    stall: opt.Stall = 0,
+    stall_direct: opt.StallDirect = None,
+    stall_relay: opt.StallRelay = None,
+    fail_programs: opt.FailPrograms = 0,
+    fail_program_at: opt.FailProgramAt = 0,
+    fail_erases: opt.FailErases = 0,
+    ecc_beats: opt.EccBeats = 0,
+    ecc_bits: opt.EccBits = None,
+    ecc_word: opt.EccWord = None,
+    refuse: opt.Refuse = None,
 ) -> None:
     """Run the RTL of base dies and package, and time what arrives at the GPU.
 
     Every byte is checked against the content of the NAND. The first run of a
     configuration builds its simulator, minutes at full size; later runs start
-    at once. Status 1 if data is wrong without a reason that was asked for, or
-    NAND rules are broken.
+    at once. Status 1 if anything is wrong for which no fault was asked: data,
+    the status of a request, or a NAND rule.
 
     Try, and then with --route dual:
 
@@ -254,11 +102,19 @@ def simulate(
         "t_ccs": t_ccs_ns, "t_plane_busy": t_plane_busy_ns,
     }  # fmt: skip
     machine = chosen_machine(preset_name, times, tsv_tbps, link_tbps, sense, cache_read)
-    if drain not in DRAINS:
-        raise InputError(f"drain {drain!r} is unknown: choose {', '.join(DRAINS)}")
+    refusals = chosen_refusals(refuse or [])
     writes = chosen_writes(
         machine, write_waves, write_planes, write_from, owner=write_owner, rewrite=rewrite,
-        trim=trim, relocated=relocated, writes_first=writes_first, read_waves=waves,
+        trim=trim, release=release, relocated=relocated, writes_first=writes_first,
+        read_waves=waves,
+    )  # fmt: skip
+    modes = chosen_modes(
+        drain, hold_until_programmed=hold_until_programmed, suspend=suspend,
+        suspend_slice_us=suspend_slice_us, collect=collect,
+    )  # fmt: skip
+    faults = chosen_faults(
+        machine, programs=fail_programs, program_at=fail_program_at, erases=fail_erases,
+        ecc_beats=ecc_beats, ecc_bits=ecc_bits, ecc_word=ecc_word,
     )  # fmt: skip
     pages = whole_pages(read_bytes, machine)
     run = ReadRun(
@@ -268,24 +124,17 @@ def simulate(
         waves=waves,
         scatter=scatter,
         seed=seed,
-        stall=(stall, stall),
+        stall=(
+            stall if stall_direct is None else stall_direct,
+            stall if stall_relay is None else stall_relay,
+        ),
         planes=chosen_planes("read-planes", read_planes, machine),
-        writes=writes,
+        writes=with_refused_writes(machine, writes, refusals),
+        refused=refused_reads(machine, refusals),
+        blocks=chosen_blocks(blocks or []),
         writes_first=writes_first,
-        modes=Modes(
-            drain_whole_region=drain == "region",
-            hold_until_programmed=hold_until_programmed,
-            suspend=suspend,
-            suspend_slice_us=suspend_slice_us,
-            collect=collect,
-        ),
-        faults=Faults(
-            programs=fail_programs,
-            program_at=fail_program_at,
-            erases=fail_erases,
-            ecc_beats=ecc_beats,
-            ecc_bits=parsed_bits(ecc_bits),
-        ),
+        modes=modes,
+        faults=faults,
         request_pages=pages,
         piece_bytes=0 if pages else read_bytes,
     )
@@ -298,6 +147,6 @@ def simulate(
         console.print_json(result.as_json())
     else:
         console.out.print(simulate_report(result))
-    if result.unexpected:
-        console.err.print("data is wrong or stale, or NAND rules were broken")
+    if found := wrongs(result):
+        console.err.print("; ".join(found), soft_wrap=True)
         raise typer.Exit(1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Operation
+from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Operation, Status
 from tb.reads import ReadRun
 
 
@@ -43,7 +43,7 @@ def stale(what: ReadRun, version_sum: int, versioned_sum: int) -> bool | None:
 
     Returns:
         ``None`` where the requests do not say which version that is: reads beside writes, writes of
-        two ports, pages that were given up, or programs and erases that fail.
+        two ports, pages that were given up, and writes that fail for a fault.
     """
     if not what.writes:
         return bool(version_sum or versioned_sum)
@@ -55,11 +55,13 @@ def stale(what: ReadRun, version_sum: int, versioned_sum: int) -> bool | None:
         or faults.programs
         or faults.erases
         or faults.program_at
+        or (faults.ecc_beats and len(faults.ecc_bits) > 1)
     ):
         return None
     versions = np.zeros(what.machine.geometry.stack_pages, dtype=np.uint8)
     for write in what.writes:  # overlapping ones are apart by a barrier, so the last one stays
-        versions[write.first : write.first + write.pages] = write.version
+        if write.expects is Status.OK:
+            versions[write.first : write.first + write.pages] = write.version
     total, weighted = 0, 0
     for run in wanted_beats(what):
         numbers = np.arange(run.start, run.stop, dtype=np.uint64)

@@ -12,6 +12,7 @@ from hw.package import Package
 from hw.params import NAND_TIME_BITS, Machine, Topology
 from hw.registers.register_file import RegisterPort
 from hw.sram.regions import GROUPS
+from hw.ucie.codes import Status
 from hw.ucie.write_sender import write_request_layout
 from tb.vip.checker import BeatChecker
 from tb.vip.delivery import DeliveryMonitor
@@ -45,7 +46,9 @@ class MemorySystem(wiring.Component):
     overflow : pages that the NAND model forgot
     address_sum, version_sum, versioned_sum : over all beats received
     completed : reads that are whole; poisoned : those of them that carry poison
-    written : writes, trims and releases of a stack that have ended; refused : those with a status
+    written : writes, trims and releases of a stack that have ended
+    read_status, write_status : how many reads, and of those writes, ended with each status, in the
+        order of Status
     page_failures : pages that were answered with a status
     write_begin, write_end : stamps of the first request and of the last answer
     query : a tag; one clock later ``tag_accepted`` and ``tag_done`` (one a path) are the stamps of
@@ -74,7 +77,6 @@ class MemorySystem(wiring.Component):
         "completed",
         "poisoned",
         "written",
-        "refused",
         "page_failures",
         "write_begin",
         "write_end",
@@ -113,6 +115,8 @@ class MemorySystem(wiring.Component):
                 "waves": Out(16),
                 "fill_waves": Out(16),
                 **{name: Out(self.WIDTHS.get(name, 32)) for name in self.COUNTERS},
+                "read_status": Out(32).array(len(Status)),
+                "write_status": Out(32).array(len(Status)),
                 "query": In(12),
                 "tag_accepted": Out(32),
                 "tag_first": Out(32).array(self.sources),
@@ -211,6 +215,7 @@ class MemorySystem(wiring.Component):
             self.completed.eq(self.completed + sum(Cat(done.valid for done in dones))),
             self.poisoned.eq(self.poisoned + poisoned),
         ]
+        self._count(m, self.read_status, [(done.valid, done.status) for done in dones])
         self._stamps(m, delivery.clock, checkers, dones)
         return m
 
@@ -255,16 +260,21 @@ class MemorySystem(wiring.Component):
                 ]
                 answers.append(getattr(package, f"{name}_done")[pair])
         ended = sum(answer.valid & answer.last for answer in answers)
-        refused = sum(answer.valid & answer.last & (answer.status != 0) for answer in answers)
         failed = sum(answer.valid & ~answer.last for answer in answers)
         m.d.sync += [
             self.written.eq(self.written + ended),
-            self.refused.eq(self.refused + refused),
             self.page_failures.eq(self.page_failures + failed),
         ]
+        ends = [(answer.valid & answer.last, answer.status) for answer in answers]
+        self._count(m, self.write_status, ends)
         with m.If(Cat(answer.valid for answer in answers).any()):
             m.d.sync += self.write_end.eq(clock)
         asks = Cat(getattr(self, name).valid & getattr(self, name).ready for name in self._writers)
         begun = Signal()
         with m.If(asks.any() & ~begun):
             m.d.sync += [begun.eq(1), self.write_begin.eq(clock)]
+
+    def _count(self, m: Module, counters, ends: list) -> None:
+        """Counts what ended in this clock by its status."""
+        for counter, status in zip(counters, Status, strict=True):
+            m.d.sync += counter.eq(counter + sum(ended & (s == status) for ended, s in ends))

@@ -6,6 +6,7 @@ from pathlib import Path
 from hw.params import Machine, Topology
 from hw.presets import PRESETS
 from hw.sram.macro import VERILOG_MODELS, MacroPlatform
+from hw.ucie.codes import Status
 from tb.delivery import misdelivered, stale
 from tb.memory_system import MemorySystem
 from tb.read_result import Passage, ReadResult, Sample, Stamps, WriteOutcome
@@ -95,11 +96,13 @@ def play(
         stale=None if errors else stale(what, report["version_sum"], report["versioned_sum"]),
         violations=report["violations"],
         poisoned=report["poisoned"],
+        read_statuses=by_status(report["read_status"]),
+        blocks=tuple(tuple(of_stack) for of_stack in report["blocks"]),
         wall_s=report["wall_s"],
         broken_rules=tuple(rule.name for rule in rules_in(report["violation_kind"])),
         writes=WriteOutcome(
             answered=report["written"],
-            refused=report["refused"],
+            statuses=by_status(report["write_status"]),
             page_failures=report["page_failures"],
             begin=report["write_begin"],
             end=report["write_end"],
@@ -117,3 +120,8 @@ def play(
         samples=tuple(Sample(*sample) for sample in report["samples"]),
         waveform=result.waves,
     )
+
+
+def by_status(counts: list[int]) -> dict[Status, int]:
+    """What ended with each status, of those with which anything did."""
+    return {status: count for status, count in zip(Status, counts, strict=True) if count}

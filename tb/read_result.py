@@ -5,7 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tb.reads import ReadRun
+from hw.ucie.codes import Status
+from tb.reads import BLOCK_PARTS, ReadRun
+
+
+def by_name(statuses: dict[Status, int]) -> dict[str, int]:
+    return {status.name: count for status, count in statuses.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +91,7 @@ class WriteOutcome:
     """What became of the writes of a run, over all stacks.
 
     Attributes:
-        answered: Transactions that have ended; refused: those with a status other than OK.
+        answered: Transactions that have ended; statuses: how many with each status.
         page_failures: Pages that were answered with a status.
         begin, end: Stamps of the first request and of the last answer.
         programs, erases, program_failures, erase_failures: Commands of the NAND.
@@ -94,7 +99,7 @@ class WriteOutcome:
     """
 
     answered: int
-    refused: int
+    statuses: dict[Status, int]
     page_failures: int
     begin: int
     end: int
@@ -103,6 +108,18 @@ class WriteOutcome:
     program_failures: int
     erase_failures: int
     wrong_beats: int
+
+    @property
+    def refused(self) -> int:
+        """Transactions that ended with a status other than OK."""
+        return sum(count for status, count in self.statuses.items() if status)
+
+    def as_json(self) -> dict:
+        return {
+            **dataclasses.asdict(self),
+            "refused": self.refused,
+            "statuses": by_name(self.statuses),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +142,9 @@ class ReadResult:
         counters: Counters of the register map, summed over the stacks.
         shown: Status of the register map, by stack: wear, first error of the SRAM.
         corrected, uncorrected: Words of the SRAM.
+        read_statuses: How many reads ended with each status.
+        blocks: By stack, what the base die says of the erase blocks that the run asks about, see
+            :func:`tb.vip.block_query.query_block`.
     """
 
     run: ReadRun
@@ -149,6 +169,8 @@ class ReadResult:
     shown: tuple[dict[str, int], ...]
     corrected: int
     uncorrected: int
+    read_statuses: dict[Status, int]
+    blocks: tuple[tuple[dict[str, int], ...], ...] = ()
     requests: tuple[Stamps, ...] = ()
     samples: tuple[Sample, ...] = ()
     waveform: Path | None = field(default=None, compare=False)
@@ -156,15 +178,6 @@ class ReadResult:
     @property
     def clock_hz(self) -> float:
         return self.run.machine.clock_hz
-
-    @property
-    def unexpected(self) -> bool:
-        """Whether something is wrong for which the run planted no fault."""
-        if self.violations or self.writes.wrong_beats or self.stale:
-            return True
-        planted = self.run.corrupt or (len(self.run.faults.ecc_bits) == 2 and self.uncorrected)
-        spoilt = self.run.faults.programs or self.run.faults.program_at or self.run.faults.erases
-        return bool(self.data_errors) and not (planted or spoilt)
 
     @property
     def first_byte_ns(self) -> float:
@@ -212,7 +225,13 @@ class ReadResult:
             "nand_violations": self.violations,
             "broken_rules": list(self.broken_rules),
             "senses": self.senses,
-            "writes": dataclasses.asdict(self.writes),
+            "writes": self.writes.as_json(),
+            "read_statuses": by_name(self.read_statuses),
+            "blocks": [
+                {"stack": stack, **dict(zip(BLOCK_PARTS, asked, strict=True)), **answer}
+                for stack, answers in enumerate(self.blocks)
+                for asked, answer in zip(self.run.blocks, answers, strict=True)
+            ],
             "counters": self.counters,
             "status": list(self.shown),
             "ecc_corrected": self.corrected,

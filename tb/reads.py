@@ -23,6 +23,7 @@ LISTED = "listed"  # the route of a run whose requests are given one by one
 REQUESTS_PER_WAVE = 4  # two MiB of each stack at full size
 WINDOW_WAVES = 3  # outstanding on a path: sensing, filling, draining
 COUNTERS = [field.name for field in hbf_description().fields if field.kind is Kind.COUNTER]
+BLOCK_PARTS = ("die", "subarray", "block")  # how a block query names a block
 IDLE_CYCLES = 64  # after reset, before the first request
 SHOWN = (  # status of the register map, as it is
     "max_cycles",
@@ -59,6 +60,9 @@ class ReadRun:
             pages, in place of ``request_pages``; as many as there are pages. 0 for whole pages.
         planes: That the reads keep to, in as many more rows; ``None`` for all.
         writes: Sent beside the reads, each port in order.
+        refused: Reads asked for in the end that must be refused: first page, pages, and offset and
+            length of the piece in address units.
+        blocks: Erase blocks to ask every stack about in the end: die, its subarray, block of that.
         writes_first: Reads begin when all writes have been answered, at row 0, where writes are.
         modes: Of the HBF base die.
         faults: Of the NAND and of the SRAM.
@@ -79,6 +83,8 @@ class ReadRun:
     piece_bytes: int = 0
     planes: range | None = None
     writes: tuple[WriteRequest, ...] = ()
+    refused: tuple[tuple[int, int, int, int], ...] = ()
+    blocks: tuple[tuple[int, int, int], ...] = ()
     writes_first: bool = False
     modes: Modes = field(default_factory=Modes)
     faults: Faults = field(default_factory=Faults)
@@ -86,6 +92,7 @@ class ReadRun:
     def __post_init__(self) -> None:
         for k, write in enumerate(self.writes):
             write.check(f"writes[{k}]", self.machine, self.topology)
+        self._check_blocks()
         if self.sample_cycles < 0:
             raise InputError(f"sample_cycles is {self.sample_cycles!r}: must be 0 or more")
         if self.route == LISTED or self.listed:
@@ -119,6 +126,17 @@ class ReadRun:
         most = self.waves * self.machine.geometry.wave_pages
         if not 0 <= self.pages <= most:
             raise InputError(f"pages is {self.pages!r}: must be 0 to {most}, that of the waves")
+
+    def _check_blocks(self) -> None:
+        g = self.machine.geometry
+        sizes = (g.dies, g.subarrays_per_die, g.blocks_per_subarray)
+        for asked in self.blocks:
+            for name, value, size in zip(BLOCK_PARTS, asked, sizes, strict=True):
+                if not 0 <= value < size:
+                    raise InputError(
+                        f"block {':'.join(map(str, asked))} has {name} {value!r}: must be 0 to "
+                        f"{size - 1}"
+                    )
 
     def _check_listed(self) -> None:
         g = self.machine.geometry
@@ -241,6 +259,8 @@ class ReadRun:
             "corrupt": int(self.corrupt),
             "requests": self.requests(),
             "pieces": self.pieces(),
+            "refused": self.refused,
+            "blocks": self.blocks,
             "preset": machine.name,
             "timeout_cycles": self._timeout_cycles(),
             "idle_cycles": IDLE_CYCLES,

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from hw.address_map import AddressMap
+from hw.address_map import AddressMap, Run
 from hw.errors import InputError
 from hw.hbf.layouts import MAX_PAGES
 from hw.params import Machine, Topology
-from hw.ucie.transaction import Operation, Owner
+from hw.ucie.transaction import Operation, Owner, Status
 from tb.vip.write_source import write_tag
 
 LINKS = {"write": "direct", "writeback": "relay"}  # port of the package, path of the topology
@@ -23,6 +23,7 @@ class WriteRequest:
         relocated: The pages were written before, elsewhere.
         barrier: It is sent only when all writes that its port sent before have been answered; for
             runs in which only that port writes.
+        expects: Status with which it must end, where the run plants no faults.
     """
 
     first: int
@@ -33,6 +34,7 @@ class WriteRequest:
     owner: Owner = Owner.KV
     relocated: bool = False
     barrier: bool = False
+    expects: Status = Status.OK
 
     def check(self, where: str, machine: Machine, topology: Topology) -> None:
         """Refuse what the package cannot be asked for.
@@ -73,6 +75,7 @@ def kv_writes(
     owner: Owner = Owner.KV,
     rewrite: bool = False,
     trim: bool = False,
+    release: bool = False,
     relocated: bool = False,
 ) -> tuple[WriteRequest, ...]:
     """Page waves from row 0 of some planes on.
@@ -85,6 +88,7 @@ def kv_writes(
         owner: Of their blocks.
         rewrite: Write them all once more, so that their blocks are erased first.
         trim: Give them all up in the end, so that full blocks are collected.
+        release: Take the owner from their blocks after that.
         relocated: They move what was written before, elsewhere.
 
     Raises:
@@ -103,12 +107,20 @@ def kv_writes(
             f"{planes.start} to {planes.stop - 1}"
         )
     at = AddressMap(g)
-    runs = at.split(at.plane_runs(planes, range(rows)), MAX_PAGES)
-    passes = [(Operation.WRITE, 1)]
+
+    def runs(written: range) -> list[Run]:
+        return at.split(at.plane_runs(planes, written), MAX_PAGES)
+
+    passes = [(Operation.WRITE, 1, runs(range(rows)))]
     if rewrite:
-        passes.append((Operation.WRITE, 2))
+        passes.append((Operation.WRITE, 2, runs(range(rows))))
     if trim:
-        passes.append((Operation.TRIM, 1))
+        passes.append((Operation.TRIM, 1, runs(range(rows))))
+    if release:  # any page names its block, and each block is named once
+        firsts = range(0, rows, g.pages_per_block)
+        passes.append(
+            (Operation.RELEASE, 1, [r for row in firsts for r in runs(range(row, row + 1))])
+        )
     return tuple(
         WriteRequest(
             first=run.first,
@@ -120,6 +132,6 @@ def kv_writes(
             relocated=relocated,
             barrier=k == 0 and n > 0,
         )
-        for n, (operation, version) in enumerate(passes)
-        for k, run in enumerate(runs)
+        for n, (operation, version, of_pass) in enumerate(passes)
+        for k, run in enumerate(of_pass)
     )

@@ -21,9 +21,11 @@ from cocotb.triggers import (
 
 from hw.gpu.router import Choice, read_layout
 from hw.presets import preset
+from hw.ucie.codes import Status
 from hw.ucie.write_sender import write_request_layout
 from tb.memory_system import MemorySystem
 from tb.simulator.clock import start_clock
+from tb.vip.block_query import query_block
 from tb.vip.register_port import register_access
 from tb.vip.stamps import TAGS
 
@@ -76,6 +78,11 @@ async def read(dut) -> None:
         "registers": [
             {name: await port.read(name) for name in plan["read_back"]} for port in ports
         ],
+        "blocks": [[await query_block(port, *block) for block in plan["blocks"]] for port in ports],
+        **{
+            name: [int(getattr(dut, f"{name}__{k}").value) for k in range(len(Status))]
+            for name in ("read_status", "write_status")
+        },
         "wave_ends": wave_ends,
         "fill_wave_ends": fill_wave_ends,
         "samples": samples,
@@ -123,10 +130,7 @@ async def written(dut, plan: dict, writers: list) -> None:
 async def read_all(dut, plan: dict) -> None:
     """Send every request as soon as it is accepted, then wait for the last completion."""
     layout = read_layout(preset(plan["preset"]))
-    pieces = plan["pieces"] or [(0, 0)] * len(plan["requests"])
-    for tag, ((first, pages, choice), (offset, units)) in enumerate(
-        zip(plan["requests"], pieces, strict=True)
-    ):
+    for tag, (first, pages, choice, offset, units) in enumerate(asked := all_reads(plan)):
         payload = layout.const(
             {
                 "first": first,
@@ -144,8 +148,19 @@ async def read_all(dut, plan: dict) -> None:
             await RisingEdge(dut.read__ready)
             await RisingEdge(dut.clk)
     dut.read__valid.value = 0
-    while int(dut.completed.value) < len(plan["requests"]):
+    while int(dut.completed.value) < len(asked):
         await ValueChange(dut.completed)
+
+
+def all_reads(plan: dict) -> list[tuple[int, int, int, int, int]]:
+    """First page, pages, path, and offset and length of the piece of each read of a plan.
+
+    Those that must be refused come last and take the path of the one before.
+    """
+    pieces = plan["pieces"] or [(0, 0)] * len(plan["requests"])
+    asked = [(*read, *piece) for read, piece in zip(plan["requests"], pieces, strict=True)]
+    choice = asked[-1][2]
+    return asked + [(first, pages, choice, *piece) for first, pages, *piece in plan["refused"]]
 
 
 async def follow(event, stamp, into: list[int]) -> None:

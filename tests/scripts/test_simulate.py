@@ -206,6 +206,72 @@ def test_failed_programs_and_erases_are_told(corner):
     assert erases["erase_failures"] > 0 < erases["page_failures"]
 
 
+REFUSALS = {
+    "read-address": "BAD_ADDRESS",
+    "read-piece": "BAD_ADDRESS",
+    "write-address": "BAD_ADDRESS",
+    "overlap": "OVERLAP",
+    "order": "ORDER",
+    "owner": "ILLEGAL_OWNER",
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_what_cannot_be_is_refused_and_does_no_harm(corner, refusal):
+    # 17 rows: the second erase block of each subarray holds one page.
+    seen = corner("--write-waves", "17", "--write-planes", "0:8", "--t-program-us", "1",
+                  "--writes-first", "--refuse", refusal)  # fmt: skip
+    of_read = refusal.startswith("read")
+    status = {REFUSALS[refusal]: 1}
+    assert seen["read_statuses"] == {"OK": 4} | (status if of_read else {})
+    assert seen["writes"]["statuses"] == {"OK": 1} | ({} if of_read else status)
+    assert seen["counters"]["pages_programmed"] == 17 * WAVE_PAGES
+    assert (seen["data_errors"], seen["stale"]) == (0, False)
+
+
+def test_all_refusals_together_over_both_links(corner):
+    every = [part for name in REFUSALS for part in ("--refuse", name)]
+    seen = corner("--write-waves", "1", "--write-from", "hbm", "--route", "relay", *every)
+    assert seen["read_statuses"] == {"OK": 4, "BAD_ADDRESS": 2}
+    statuses = {"OK": 1, "BAD_ADDRESS": 1, "OVERLAP": 1, "ORDER": 1, "ILLEGAL_OWNER": 1}
+    assert seen["writes"]["statuses"] == statuses
+
+
+def test_a_refusal_that_does_not_come_is_seen(corner, capsys, monkeypatch):
+    monkeypatch.setattr("tb.refusals._out_of_turn", lambda machine, write: WAVE_PAGES)
+    assert main([*CORNER, "--write-waves", "1", "--refuse", "order"]) == 1
+    assert "writes ended with 2 OK, not 1 OK, 1 ORDER" in capsys.readouterr().err
+
+
+def test_blocks_are_asked_for_and_released(corner):
+    blocks = ["--block", "0:0:0", "--block", "0:0:1", "--block", "3:7:0"]
+    written = ["--write-waves", "3", "--write-planes", "0:1", "--t-program-us", "1"]
+
+    def states(*options, name):
+        return [block[name] for block in corner(*written, *blocks, *options)["blocks"]]
+
+    # 24 pages in each subarray of plane 0: a block of 16 and half of the next; plane 7 has none.
+    assert states(name="next") == states(name="live") == [16, 8, 0]
+    assert states(name="owner") == [2, 2, 0]
+    assert states("--write-owner", "weight", name="owner") == [1, 1, 0]
+    assert states("--write-owner", "weight", "--release", name="owner") == [0, 0, 0]
+    assert states("--release", name="owner") == [2, 2, 0]  # live pages
+    trimmed = ["--trim", "--no-collect", "--release"]
+    assert states(*trimmed, name="owner") == states(*trimmed, name="live") == [0, 0, 0]
+    assert states("--write-planes", "0:2", "--rewrite", name="cycles") == [1, 0, 0]
+
+
+def test_paths_may_stall_apart(corner):
+    def bytes_per_s(*options):
+        return corner("--route", "dual", "--waves", "8", *options)
+
+    usual, slow = (bytes_per_s(*o)["cycles"] for o in ([], ["--stall-relay", "240"]))
+    assert slow > 2 * usual
+    assert corner("--stall-relay", "240")["cycles"] == corner()["cycles"]  # Direct alone
+    assert corner("--stall", "240", "--stall-direct", "0")["cycles"] == corner()["cycles"]
+    assert corner("--stall-direct", "240")["cycles"] > corner()["cycles"]
+
+
 def test_bit_errors_are_corrected_or_poison(corner):
     one = corner("--ecc-beats", "3", "--ecc-bits", "5")
     assert (one["ecc_corrected"], one["ecc_uncorrected"], one["data_errors"]) == (3, 0, 0)
@@ -213,6 +279,9 @@ def test_bit_errors_are_corrected_or_poison(corner):
     # A syndrome is that of its bit alone, so three errors of one bit show one.
     assert status["ecc_first_valid"] and not status["ecc_first_uncorrected"]
     assert status["ecc_first_syndrome"] == COLUMNS[5]
+    assert status["ecc_first_word"] == 0
+    (last,) = corner("--ecc-beats", "1", "--ecc-word", "7")["status"]
+    assert last["ecc_first_word"] == 7
     two = corner("--ecc-beats", "3", "--ecc-bits", "5,70")
     assert two["status"][0]["ecc_first_syndrome"] == COLUMNS[5] ^ COLUMNS[70]
     assert (two["ecc_corrected"], two["ecc_uncorrected"]) == (0, 3)
@@ -235,9 +304,18 @@ def test_bit_errors_are_corrected_or_poison(corner):
         (["--read-bytes", "65"], "read-bytes is 65"),
         (["--drain", "half"], "drain 'half' is unknown"),
         (["--fail-programs", "300"], "faults.programs is 300"),
-        (["--ecc-bits", "a"], "ecc-bits is 'a'"),
-        (["--ecc-bits", "5,72"], "faults.ecc_bits is (5, 72)"),
-        (["--suspend-slice-us", "0"], "suspend_slice_us is 0.0"),
+        (["--ecc-beats", "1", "--ecc-bits", "a"], "ecc-bits is 'a'"),
+        (["--ecc-bits", "5"], "ecc-bits is '5': goes with --ecc-beats"),
+        (["--ecc-word", "0"], "ecc-word is 0: goes with --ecc-beats"),
+        (["--ecc-beats", "1", "--ecc-word", "8"], "ecc-word is 8: must be 0 to 7"),
+        (["--release"], "write-waves is 0: must be at least 1"),
+        (["--refuse", "all"], "refuse 'all' is unknown"),
+        (["--refuse", "order"], "refuse is 'order': needs writes"),
+        (["--block", "0:0"], "block is '0:0': must be DIE:SUBARRAY:BLOCK"),
+        (["--block", "0:99:0"], "block 0:99:0 has subarray 99: must be 0 to 31"),
+        (["--ecc-beats", "1", "--ecc-bits", "5,72"], "faults.ecc_bits is (5, 72)"),
+        (["--suspend", "--suspend-slice-us", "0"], "suspend_slice_us is 0.0"),
+        (["--suspend-slice-us", "1"], "suspend-slice-us is 1.0: goes with --suspend"),
         (["--t-wb-ns", "-1"], "NandTiming.t_wb_ns"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
