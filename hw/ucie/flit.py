@@ -1,7 +1,8 @@
-"""The 256-byte flits of UCIe as data: which byte of a flit is what.
+"""The flits of UCIe as data: which byte of a flit is what.
 
 Plain Python, so that RTL, tests and pages read the same description. A link at more than 32 GT/s
-knows no smaller flit. Of the formats of UCIe two are here:
+knows no flit but those of 256 bytes; small machines have smaller ones of the same layout. Of the
+formats of UCIe two are here:
 
 - Format 6, latency-optimised with optional bytes: each half of the flit ends with its own CRC, so
   that the first half can be used before the second is in. It carries the most.
@@ -17,6 +18,7 @@ from itertools import chain
 
 FLIT_BYTES = 256
 HALVES = 2
+CRC_MESSAGE_BYTES = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,7 @@ class FlitFormat:
 
     number: int
     name: str
+    flit_bytes: int = FLIT_BYTES
     header: range
     protocol: tuple[range, ...]
     reserved: tuple[range, ...] = ()
@@ -47,13 +50,13 @@ class FlitFormat:
 
     def __post_init__(self) -> None:
         uses = sorted(place for _, part in self.parts() for place in part)
-        if uses != list(range(FLIT_BYTES)):
-            wrong = next(place for place in range(FLIT_BYTES) if uses.count(place) != 1)
+        if uses != list(range(self.flit_bytes)):
+            wrong = next(place for place in range(self.flit_bytes) if uses.count(place) != 1)
             raise ValueError(f"byte {wrong} has {uses.count(wrong)} uses in format {self.number}")
         if len(self.header) != 2:
             raise ValueError(f"a flit header has 2 bytes, not {len(self.header)}")
         for crc, message in zip(self.crc, self.covered, strict=True):
-            if len(crc) != 2 or len(message) > FLIT_BYTES // 2:
+            if len(crc) != 2 or len(message) > CRC_MESSAGE_BYTES:
                 raise ValueError(
                     f"a CRC has 2 bytes over at most 128, not {len(crc)} over {len(message)}"
                 )
@@ -80,17 +83,31 @@ class FlitFormat:
     @property
     def efficiency(self) -> Fraction:
         """Share of the flit that is payload."""
-        return Fraction(self.payload_bytes, FLIT_BYTES)
+        return Fraction(self.payload_bytes, self.flit_bytes)
 
 
-LATENCY_OPTIMISED = FlitFormat(
-    number=6,
-    name="latency-optimised 256 B with optional bytes",
-    header=range(0, 2),
-    protocol=(range(2, 64), range(64, 126), range(128, 192), range(192, 254)),
-    crc=(range(126, 128), range(254, 256)),
-    covered=(range(0, 126), range(128, 254)),
-)
+def latency_optimised(flit_bytes: int) -> FlitFormat:
+    """Format 6, or a smaller flit like it: header in front, a CRC at the end of each half."""
+    if flit_bytes % 4 or not 16 <= flit_bytes <= FLIT_BYTES:
+        raise ValueError(f"flit_bytes must be a multiple of 4 from 16 to 256, not {flit_bytes!r}")
+    half, quarter = flit_bytes // 2, flit_bytes // 4
+    return FlitFormat(
+        number=6,
+        name=f"latency-optimised {flit_bytes} B with optional bytes",
+        flit_bytes=flit_bytes,
+        header=range(0, 2),
+        protocol=(
+            range(2, quarter),
+            range(quarter, half - 2),
+            range(half, half + quarter),
+            range(half + quarter, flit_bytes - 2),
+        ),
+        crc=(range(half - 2, half), range(flit_bytes - 2, flit_bytes)),
+        covered=(range(0, half - 2), range(half, flit_bytes - 2)),
+    )
+
+
+LATENCY_OPTIMISED = latency_optimised(FLIT_BYTES)
 STANDARD = FlitFormat(
     number=3,
     name="standard 256 B with end header",

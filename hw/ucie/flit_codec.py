@@ -14,8 +14,8 @@ INJECTION_BITS = Const(INJECTION, 16)
 class FlitPort(wiring.Signature):
     """The flits of a clock, ``flits`` of them, byte 0 lowest. There is no ready."""
 
-    def __init__(self, *, flits: int) -> None:
-        super().__init__({"valid": Out(1), "flits": Out(8 * FLIT_BYTES).array(flits)})
+    def __init__(self, *, flits: int, flit_bytes: int = FLIT_BYTES) -> None:
+        super().__init__({"valid": Out(1), "flits": Out(8 * flit_bytes).array(flits)})
 
 
 class PayloadPort(wiring.Signature):
@@ -104,7 +104,7 @@ class FlitEncoder(_Codec):
             {
                 "i": In(PayloadPort(flit_format=flit_format, flits=flits)),
                 "corrupt": In(HALVES).array(flits),
-                "o": Out(FlitPort(flits=flits)),
+                "o": Out(FlitPort(flits=flits, flit_bytes=flit_format.flit_bytes)),
             },
         )
 
@@ -142,7 +142,7 @@ class FlitEncoder(_Codec):
                 found.append(Const(0, 8 * len(part)))
             else:
                 found.append(crcs[int(use.removeprefix("crc"))])
-        flit = Signal(8 * FLIT_BYTES, name=name)
+        flit = Signal(8 * self._format.flit_bytes, name=name)
         m.d.comb += flit.eq(Cat(*found))
         return flit
 
@@ -170,7 +170,7 @@ class FlitDecoder(_Codec):
             flits,
             pipeline,
             {
-                "i": In(FlitPort(flits=flits)),
+                "i": In(FlitPort(flits=flits, flit_bytes=flit_format.flit_bytes)),
                 "o": Out(PayloadPort(flit_format=flit_format, flits=flits)),
                 "bad": Out(flits),
             },

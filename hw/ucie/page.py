@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate, chain
 from pathlib import Path
 
-from hw.ucie.flit import FLIT_BYTES, FORMATS, FlitFormat
+from hw.ucie.flit import FORMATS, FlitFormat
 from hw.ucie.flit_header import FlitHeader
 
 BEGIN, END = "<!-- made by make docs: layouts -->", "<!-- end of layouts -->"
@@ -27,7 +27,7 @@ def layouts() -> str:
 def _format_table(flit_format: FlitFormat) -> str:
     title = (
         f"Format {flit_format.number}, {flit_format.name}: {flit_format.payload_bytes} of "
-        f"{FLIT_BYTES} bytes are payload, {100 * float(flit_format.efficiency):.2f} %."
+        f"{flit_format.flit_bytes} bytes are payload, {100 * float(flit_format.efficiency):.2f} %."
     )
     parts = list(flit_format.parts())
     taken = accumulate((len(r) if use == "protocol" else 0 for use, r in parts), initial=0)

@@ -62,6 +62,8 @@ class RetrySender(wiring.Component):
     send : Out: labels of what is sent
     answer : In
     idle : Out: all rows are free
+    progress : Out, a pulse: an answer frees rows
+    repeat : Out, a pulse: all that is not free is sent once more
     """
 
     def __init__(
@@ -88,6 +90,8 @@ class RetrySender(wiring.Component):
                 "send": Out(group_layout(last)),
                 "answer": In(answer_layout(last)),
                 "idle": Out(1),
+                "progress": Out(1),
+                "repeat": Out(1),
             }
         )
 
@@ -120,6 +124,8 @@ class RetrySender(wiring.Component):
                 (self.answer.valid & news & self.answer.nak) | (waited == self._timeout_clocks)
             ),
             self.idle.eq(taken == 0),
+            self.progress.eq(freed != 0),
+            self.repeat.eq(again & (groups != 0)),
         ]
 
         # What goes out ----------------------------------------------------------------------------

@@ -22,17 +22,18 @@ from tests.formal.harness import Counterexample, Properties, before, constant, p
 from tests.formal.variants import variant
 
 BYTES = 16
-SMALL = variant(FlitFormat, FLIT_BYTES=BYTES)
-LIKE_6 = SMALL(
+LIKE_6 = FlitFormat(
     number=6,
+    flit_bytes=BYTES,
     name="like format 6",
     header=range(0, 2),
     protocol=(range(2, 4), range(4, 6), range(8, 12), range(12, 14)),
     crc=(range(6, 8), range(14, 16)),
     covered=(range(0, 6), range(8, 14)),
 )
-LIKE_3 = SMALL(
+LIKE_3 = FlitFormat(
     number=3,
+    flit_bytes=BYTES,
     name="like format 3",
     header=range(8, 10),
     protocol=(range(0, 8), range(10, 11)),
@@ -71,8 +72,8 @@ class Pair(Properties):
         self._word = Signal(2)
         crc = word_instead_of_crc(self._word)
         sizes = {"flit_format": flit_format, "flits": 1, "pipeline": pipeline}
-        self._encoder = variant(FlitEncoder, FLIT_BYTES=BYTES, Crc16=crc)(**sizes)
-        self._decoder = variant(FlitDecoder, *edits, FLIT_BYTES=BYTES, Crc16=crc)(**sizes)
+        self._encoder = variant(FlitEncoder, Crc16=crc)(**sizes)
+        self._decoder = variant(FlitDecoder, *edits, Crc16=crc)(**sizes)
         self._pipeline = pipeline
         super().__init__(
             {

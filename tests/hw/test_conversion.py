@@ -42,6 +42,7 @@ from hw.package import Package
 from hw.presets import TOPOLOGIES, preset
 from hw.sram.macro import MacroPlatform
 from hw.sram.regions import TransferRegions
+from hw.ucie.adapter import D2DAdapter
 from hw.ucie.crc import Crc16
 from hw.ucie.flit import STANDARD
 from hw.ucie.flit_codec import FlitDecoder, FlitEncoder
@@ -89,6 +90,7 @@ BLOCKS = {
     "CRC": lambda machine: Crc16(pipeline=2),
     "flit encoder": lambda machine: FlitEncoder(flit_format=STANDARD, flits=1, pipeline=2),
     "flit decoder": lambda machine: FlitDecoder(flit_format=STANDARD, flits=1, pipeline=2),
+    "adapter": lambda machine: D2DAdapter(flit_format=STANDARD, flits=2, payload_bits=3840),
     "router": lambda machine: RequestRouter(machine, pairs=2, direct=True, relay=True),
     "reassembly": Reassembly,
     "GPU I/O die": lambda machine: GpuIoDie(machine, pairs=2, direct=True, relay=True),

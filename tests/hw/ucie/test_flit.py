@@ -5,7 +5,14 @@ from fractions import Fraction
 
 import pytest
 
-from hw.ucie.flit import FLIT_BYTES, FORMATS, LATENCY_OPTIMISED, STANDARD, FlitFormat
+from hw.ucie.flit import (
+    FLIT_BYTES,
+    FORMATS,
+    LATENCY_OPTIMISED,
+    STANDARD,
+    FlitFormat,
+    latency_optimised,
+)
 
 # First and last byte of every part in the order of the flit, from the tables of the specification.
 PARTS = {
@@ -53,6 +60,23 @@ def test_efficiency_is_payload_over_flit() -> None:
     assert LATENCY_OPTIMISED.efficiency == Fraction(250, 256)
     assert STANDARD.efficiency == Fraction(240, 256)
     assert FLIT_BYTES == 256
+
+
+@pytest.mark.parametrize("flit_bytes", [16, 48, 256])
+def test_smaller_flits_are_laid_out_alike(flit_bytes: int) -> None:
+    small = latency_optimised(flit_bytes)
+    half = flit_bytes // 2
+    # Bytes that are not payload: flit header and both CRCs.
+    others = [0, 1, half - 2, half - 1, flit_bytes - 2, flit_bytes - 1]
+    assert sorted({*range(flit_bytes)} - {*small.payload_places}) == others
+    assert [small.covered[0][-1], small.covered[1][-1]] == [half - 3, flit_bytes - 3]
+    assert [use for use, _ in small.parts()] == [use for use, *_ in PARTS[6]]
+
+
+@pytest.mark.parametrize("flit_bytes", [12, 46, 260])
+def test_sizes_that_do_not_fall_into_quarters_are_refused(flit_bytes: int) -> None:
+    with pytest.raises(ValueError, match=f"a multiple of 4 from 16 to 256, not {flit_bytes}"):
+        latency_optimised(flit_bytes)
 
 
 @pytest.mark.parametrize(
