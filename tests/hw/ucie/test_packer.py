@@ -1,6 +1,7 @@
 # amaranth: UnusedElaboratable=no
 """Packer against the codec in plain Python: what leaves, when, and in how many groups."""
 
+import math
 import random
 from fractions import Fraction
 
@@ -83,8 +84,8 @@ def test_groups_hold_what_was_given_in_order(sizes, rates):
 @pytest.mark.parametrize("sizes", BOTH, ids=name_of)
 def test_saturated_packer_fills_every_slot_of_every_clock(sizes):
     region, beat_slots = sizes["slots"] - 1, 1 + sizes["lanes"] // 2
-    count = 2 * region + 1
-    messages, beats = things(3, sizes, 2 * count, count)
+    count = region + 2
+    messages, beats = things(3, sizes, count * -(-beat_slots // region) + 1, count)
     bench = Bench(sizes, messages, beats)
 
     async def run(ctx):
@@ -100,8 +101,7 @@ def test_saturated_packer_fills_every_slot_of_every_clock(sizes):
     assert bench.beats_at == [n * beat_slots // region for n in range(count)]
     assert len(bench.messages_at) == bench.now
     starts = {n * beat_slots % region for n in range(count)}
-    step = beat_slots % region or region
-    assert starts == set(range(0, region, step if region % step == 0 else 1))
+    assert starts == set(range(0, region, math.gcd(beat_slots, region)))  # all slots there can be
 
 
 def spread(clock: int) -> bool:
@@ -117,31 +117,31 @@ PATTERNS = {
 
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
 @pytest.mark.parametrize("number", FULL)
-def test_beats_of_the_link_cost_no_more_than_their_slots(number, pattern, record_property):
+def test_beats_of_the_link_cost_no_more_than_their_slots(number, pattern):
     sizes, clocks = FULL[number], 8 * 32
+    region = sizes["slots"] - 1
     offered = sum(map(pattern, range(clocks)))
     assert offered == 25 * 8
     pick = random.Random(5)
     zero = Beat(bytes(16), bytes(1024))
     bench = Bench(sizes, [bytes(16)] * clocks, [zero] * offered, flush=FLUSH_CLOCKS)
-    due = []
 
     async def run(ctx):
+        due = 0
         for clock in range(clocks):
-            due.append(pattern(clock) + (due[-1] if due else 0))
-            await bench.clock(
-                ctx, message=pick.random() < 0.5, beat=bench.feed.beats_taken < due[-1]
-            )
+            due += pattern(clock)
+            message = due > 0 and pick.random() < 0.5
+            await bench.clock(ctx, message=message, beat=bench.feed.beats_taken < due)
 
     simulate(bench.packer, run, clocks=clocks + 1)
-    region = sizes["slots"] - 1
-    assert bench.feed.beats_taken in (offered, offered - 1)
-    used = Fraction(len(bench.groups) * 32, clocks)
-    record_property("groups_per_32_clocks", float(used))
-    print(f"format {number}: {float(used):.2f} groups in 32 clocks")
-    assert used == pytest.approx(25 * 65 / region, abs=0.25)  # two groups of 8 x 32 clocks
-    assert len(bench.groups) <= -(-offered * 65 // region)  # none for messages only
-    assert 25 * 65 / region < 32 * 31 / 36  # what 31 rows carry in a round trip of 36 clocks
+    taken = bench.feed.beats_taken
+    assert taken >= offered - 3  # the others wait
+    assert bench.feed.messages_taken > 100
+    slots = Fraction(taken * 65, region)
+    assert slots - 3 < len(bench.groups) <= slots  # none is for messages only, none is not full
+    figure = 25 * len(bench.groups) / taken
+    print(f"format {number}: {figure:.2f} groups for 25 beats")
+    assert figure < Fraction(32 * 31, 36)  # what 31 rows carry in a round trip of 36 clocks
 
 
 @pytest.mark.parametrize("flush", [0, 1, 5])
