@@ -72,7 +72,7 @@ class GroupUnpacker(wiring.Component):
         carries, ends, begins = Signal(), Signal(), Signal()
         m.d.comb += [
             data.eq(Mux(kept != 0, begun, 0) | moved),
-            carries.eq((kept != 0) | data[FILLED]),
+            carries.eq(data[FILLED]),  # the header of the beat under way, or of one that begins
             known.eq(kept + region),
             ends.eq(carries & (known >= beat_slots)),
             # The slot behind the beat that ends; it is empty too where the region ends with it.

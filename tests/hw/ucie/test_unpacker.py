@@ -84,7 +84,7 @@ def test_messages_and_beats_come_one_clock_after_their_group(sizes, fill):
     [
         ("(known >= beat_slots)", "(known > beat_slots)"),
         ("ends & ~begins", "0"),
-        ("(kept != 0) | data[FILLED]", "1"),
+        ("carries.eq(data[FILLED])", "carries.eq(1)"),
     ],
     ids=["end of region", "empty rest", "empty region"],
 )
