@@ -1,14 +1,13 @@
-"""Renews the layouts in the page of the flit layer: ``python -m hw.ucie.page docs/ucie.md``."""
+"""Renews the tables in the page of the flit layer: ``python -m hw.ucie.page docs/ucie.md``."""
 
 import sys
-from collections.abc import Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import Path
 
 from hw.ucie.flit import FORMATS, FlitFormat
 from hw.ucie.flit_header import FlitHeader
-
-BEGIN, END = "<!-- made by make docs: layouts -->", "<!-- end of layouts -->"
+from hw.ucie.group_page import groups
+from hw.ucie.tables import table
 
 _MEANING = {
     "protocol": "payload",
@@ -42,7 +41,7 @@ def _format_table(flit_format: FlitFormat) -> str:
             if set(message) & set(part)
         ]
         rows.append((_span(part), str(len(part)), meaning, " and ".join(crcs) or "-"))
-    return title + "\n\n" + _table(("flit bytes", "size", "holds", "covered by"), "rrll", rows)
+    return title + "\n\n" + table(("flit bytes", "size", "holds", "covered by"), "rrll", rows)
 
 
 def _header_table() -> str:
@@ -51,7 +50,7 @@ def _header_table() -> str:
         low = field.offset % 8
         bits = _span(range(low, low + field.width), high_first=True)
         rows.append((str(field.offset // 8), bits, f"`{name}`"))
-    return "Flit header (`FlitHeader`):\n\n" + _table(("byte", "bits", "field"), "rrl", rows)
+    return "Flit header (`FlitHeader`):\n\n" + table(("byte", "bits", "field"), "rrl", rows)
 
 
 def _span(part: range, *, high_first: bool = False) -> str:
@@ -60,21 +59,24 @@ def _span(part: range, *, high_first: bool = False) -> str:
     return f"{part[-1]}:{part[0]}" if high_first else f"{part[0]}-{part[-1]}"
 
 
-def _table(head: Sequence[str], align: str, rows: Sequence[Sequence[str]]) -> str:
-    ruler = ["---:" if side == "r" else "---" for side in align]
-    return "\n".join("| " + " | ".join(row) + " |" for row in chain([head, ruler], rows))
-
-
 def renewed(page: str) -> str:
-    """``page`` with the block between the marks made anew.
+    """``page`` with the blocks between the marks made anew.
 
     Raises:
-        ValueError: it has no such block.
+        ValueError: it lacks such a block.
     """
-    begin, end = page.find(BEGIN), page.find(END)
-    if not 0 <= begin < end:
-        raise ValueError(f"the page has no block {BEGIN} ... {END}")
-    return f"{page[: begin + len(BEGIN)]}\n\n{layouts()}\n\n{page[end:]}"
+    for block, (begin_mark, end_mark, content) in BLOCKS.items():
+        begin, end = page.find(begin_mark), page.find(end_mark)
+        if not 0 <= begin < end:
+            raise ValueError(f"the page has no block of {block}: {begin_mark} ... {end_mark}")
+        page = f"{page[: begin + len(begin_mark)]}\n\n{content()}\n\n{page[end:]}"
+    return page
+
+
+BLOCKS = {
+    name: (f"<!-- made by make docs: {name} -->", f"<!-- end of {name} -->", content)
+    for name, content in (("layouts", layouts), ("groups", groups))
+}
 
 
 if __name__ == "__main__":

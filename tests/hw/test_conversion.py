@@ -46,7 +46,9 @@ from hw.ucie.adapter import D2DAdapter
 from hw.ucie.crc import Crc16
 from hw.ucie.flit import STANDARD
 from hw.ucie.flit_codec import FlitDecoder, FlitEncoder
+from hw.ucie.packer import GroupPacker
 from hw.ucie.transaction import Route
+from hw.ucie.unpacker import GroupUnpacker
 from hw.ucie.write_sender import WriteSender
 
 BLOCKS = {
@@ -91,6 +93,8 @@ BLOCKS = {
     "flit encoder": lambda machine: FlitEncoder(flit_format=STANDARD, flits=1, pipeline=2),
     "flit decoder": lambda machine: FlitDecoder(flit_format=STANDARD, flits=1, pipeline=2),
     "adapter": lambda machine: D2DAdapter(flit_format=STANDARD, flits=2, payload_bits=3840),
+    "group packer": lambda machine: GroupPacker(lanes=8, slots=5),
+    "group unpacker": lambda machine: GroupUnpacker(lanes=8, slots=5),
     "router": lambda machine: RequestRouter(machine, pairs=2, direct=True, relay=True),
     "reassembly": Reassembly,
     "GPU I/O die": lambda machine: GpuIoDie(machine, pairs=2, direct=True, relay=True),

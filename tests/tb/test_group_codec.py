@@ -31,7 +31,12 @@ def test_two_beats_and_a_message_byte_by_byte():
     assert first[:3] == [marked(9), marked(1), bytes(range(1, 17))]
     assert second[:3] == [bytes(16), bytes(range(49, 65)), marked(100)]
     assert second[3:] == [bytes(range(100, 116)), bytes(range(116, 132))]
-    assert third == [bytes(16), *(bytes(range(k, k + 16)) for k in (132, 148)), bytes(16), bytes(16)]
+    assert third == [
+        bytes(16),
+        *(bytes(range(k, k + 16)) for k in (132, 148)),
+        bytes(16),
+        bytes(16),
+    ]
 
 
 @pytest.mark.parametrize("slots", [2, 4, 5, 6])
