@@ -69,8 +69,8 @@ class SidebandRequester(wiring.Component):
     """Sends register accesses as request packets and matches the completions that come back.
 
     Promise: each access that is accepted gets one response, in whatever order completions come. No
-    two accesses that are open have the same tag. A request leaves only under credit. Completions
-    are always taken: room for a response is reserved when its access is accepted.
+    two accesses whose responses are not taken have the same tag. A request leaves only under
+    credit. Completions are always taken: an access is accepted with room for its response.
 
     An access without a completion within ``timeout`` clocks, -0/+50 %, ends as TIMEOUT. Its tag and
     its credit then stay in quarantine, until the late completion comes, which is dropped, or for as
@@ -143,27 +143,26 @@ class SidebandRequester(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         tags = self._tags
-        # One bit a tag: its access is open; it is in quarantine; it holds a credit; its packet
-        # waits at `o`; what it asks for; the ticks it has seen, up to three.
-        busy, late, holds, waiting, reads, wides, age0, age1 = (
-            Signal(tags, name=name)
-            for name in ("busy", "late", "holds", "waiting", "reads", "wides", "age0", "age1")
+        # One bit a tag: its response is not taken yet; none has come; it is in quarantine; it
+        # holds a credit; its packet waits at `o`; what it asks for; the ticks it has seen.
+        names = ("used", "busy", "late", "holds", "waiting", "reads", "wides", "age0", "age1")
+        used, busy, late, holds, waiting, reads, wides, age0, age1 = (
+            Signal(tags, name=name) for name in names
         )
 
         # Accept -----------------------------------------------------------------------------------
         accept, open_slot = Signal(), Signal()
         chosen = Signal(tags)
         number = Signal(5)
-        reserved = Signal(range(tags + 1))  # responses that may come or wait
         access = self.access.payload
         m.d.comb += [
-            chosen.eq(_lowest(~(busy | late))),
+            chosen.eq(_lowest(~(used | late))),
             number.eq(_number(chosen)),
-            open_slot.eq(self.up & (self.credits != 0) & chosen.any() & (reserved != tags)),
+            open_slot.eq(self.up & (self.credits != 0) & chosen.any()),
             self.access.ready.eq(open_slot & (~self.o.valid | self.o.ready)),
             accept.eq(self.access.valid & self.access.ready),
             self.tag.eq(number),
-            self.idle.eq((busy | late) == 0),
+            self.idle.eq((used | late) == 0),
         ]
         request = Signal(RequestHeader)
         m.d.comb += [
@@ -257,6 +256,7 @@ class SidebandRequester(wiring.Component):
             ]
 
         # Responses --------------------------------------------------------------------------------
+        # There is room for all: a tag stays in use until its response is taken.
         # One more than there are tags: a queue of two is not ready for the second of two in a row.
         m.submodules.responses = responses = SyncFIFOBuffered(
             width=Response.as_shape().size, depth=tags + 1
@@ -272,8 +272,10 @@ class SidebandRequester(wiring.Component):
             self.response.payload.eq(responses.r_data),
             responses.r_en.eq(self.response.ready),
         ]
-        taken = self.response.valid & self.response.ready
-        m.d.sync += reserved.eq(reserved + accept - taken)
+        taken = Signal(tags)
+        with m.If(self.response.valid & self.response.ready):
+            m.d.comb += taken.eq(1 << self.response.payload.tag)
+        m.d.sync += used.eq((used & ~taken) | begun)
         return m
 
 
