@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from hw.registers.description import WORD_BITS, WORD_BYTES
 from hw.registers.register_file import RegisterPort
 from hw.ucie.sideband_packet import (
+    COUNT_BITS,
     STATUS_BITS,
     CompletionHeader,
     CompletionStatus,
@@ -15,9 +16,8 @@ from hw.ucie.sideband_packet import (
     PacketPort,
     RequestHeader,
     SidebandPacket,
+    check_identity,
 )
-
-COUNT_BITS = 16
 
 
 class SidebandCompleter(wiring.Component):
@@ -54,8 +54,7 @@ class SidebandCompleter(wiring.Component):
     def __init__(self, *, credits: int = 32, identity: int = 0) -> None:
         if credits < 1:
             raise ValueError(f"credits must be at least one, not {credits!r}")
-        if not 0 <= identity < 8:
-            raise ValueError(f"identity has 3 bits and cannot be {identity!r}")
+        check_identity(identity)
         self._credits, self._identity = credits, identity
         super().__init__(
             {

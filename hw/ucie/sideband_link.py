@@ -6,8 +6,14 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.registers.register_file import RegisterPort
 from hw.ucie.sideband_completer import SidebandCompleter
-from hw.ucie.sideband_packet import TAGS
-from hw.ucie.sideband_requester import TIMEOUT_CLOCKS, Access, Response, SidebandRequester
+from hw.ucie.sideband_packet import COUNT_BITS, TAGS, check_identity
+from hw.ucie.sideband_requester import (
+    TIMEOUT_CLOCKS,
+    Access,
+    Response,
+    SidebandRequester,
+    check_sizes,
+)
 from hw.ucie.sideband_serial import (
     Pace,
     SidebandBus,
@@ -15,6 +21,26 @@ from hw.ucie.sideband_serial import (
     SidebandTransmitter,
     wire_pace,
 )
+
+_HOST_OUTPUTS = ("tag", "credits", "idle", "unexpected")
+_TARGET_OUTPUTS = ("overflow", "dropped")
+_TARGET_MEMBERS = {"port": Out(RegisterPort()), "overflow": Out(1), "dropped": Out(COUNT_BITS)}
+
+
+def _host_members(credits: int) -> dict[str, object]:
+    return {
+        "access": In(stream.Signature(Access)),
+        "response": Out(stream.Signature(Response)),
+        "tag": Out(5),
+        "credits": Out(range(credits + 1)),
+        "idle": Out(1),
+        "unexpected": Out(COUNT_BITS),
+    }
+
+
+def _show(m: Module, whole: wiring.Component, part: object, names: tuple[str, ...]) -> None:
+    for name in names:
+        m.d.comb += getattr(whole, name).eq(getattr(part, name))
 
 
 class _End(wiring.Component):
@@ -89,29 +115,26 @@ class SidebandHost(_End):
         identity: int = 0,
         destination: int = 0,
     ) -> None:
-        self._requester = SidebandRequester(
-            tags=tags,
-            credits=credits,
-            timeout=timeout,
-            identity=identity,
-            destination=destination,
-        )
-        shown = self._requester.signature.members
-        members = {
-            "access": In(stream.Signature(Access)),
-            "response": Out(stream.Signature(Response)),
-            **{name: shown[name] for name in ("tag", "credits", "idle", "unexpected")},
-        }
-        super().__init__(width=width, pace=pace, members=members)
+        check_sizes(tags=tags, credits=credits, timeout=timeout)
+        check_identity(identity)
+        check_identity(destination)
+        self._tags, self._credits, self._timeout = tags, credits, timeout
+        self._identity, self._destination = identity, destination
+        super().__init__(width=width, pace=pace, members=_host_members(credits))
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        requester = self._requester
+        requester = SidebandRequester(
+            tags=self._tags,
+            credits=self._credits,
+            timeout=self._timeout,
+            identity=self._identity,
+            destination=self._destination,
+        )
         self._lines(m, requester)
         connect(m, flipped(self.access), requester.access)
         connect(m, requester.response, flipped(self.response))
-        for name in ("tag", "credits", "idle", "unexpected"):
-            m.d.comb += getattr(self, name).eq(getattr(requester, name))
+        _show(m, self, requester, _HOST_OUTPUTS)
         return m
 
 
@@ -136,20 +159,17 @@ class SidebandTarget(_End):
         credits: int = 32,
         identity: int = 0,
     ) -> None:
-        self._completer = SidebandCompleter(credits=credits, identity=identity)
-        shown = self._completer.signature.members
-        members = {name: shown[name] for name in ("port", "overflow", "dropped")}
-        super().__init__(width=width, pace=pace, members=members)
+        check_sizes(credits=credits)
+        check_identity(identity)
+        self._credits, self._identity = credits, identity
+        super().__init__(width=width, pace=pace, members=dict(_TARGET_MEMBERS))
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        completer = self._completer
+        completer = SidebandCompleter(credits=self._credits, identity=self._identity)
         self._lines(m, completer)
         connect(m, completer.port, flipped(self.port))
-        m.d.comb += [
-            self.overflow.eq(completer.overflow),
-            self.dropped.eq(completer.dropped),
-        ]
+        _show(m, self, completer, _TARGET_OUTPUTS)
         return m
 
 
@@ -181,21 +201,13 @@ class SidebandPair(wiring.Component):
     ) -> None:
         if cycles < 0:
             raise ValueError(f"cycles must not be negative, not {cycles!r}")
-        self._cycles = cycles
-        self._host = SidebandHost(
-            width=width, pace=pace, tags=tags, credits=credits, timeout=timeout
-        )
-        self._target = SidebandTarget(width=width, pace=pace, credits=credits)
-        host = self._host.signature.members
-        self._shown = ("tag", "credits", "idle", "unexpected")
+        check_sizes(tags=tags, credits=credits, timeout=timeout)
+        self._width, self._pace, self._cycles = width, pace, cycles
+        self._tags, self._credits, self._timeout = tags, credits, timeout
         super().__init__(
             {
-                "access": In(stream.Signature(Access)),
-                "response": Out(stream.Signature(Response)),
-                **{name: host[name] for name in self._shown},
-                "port": Out(RegisterPort()),
-                "overflow": Out(1),
-                "dropped": self._target.signature.members["dropped"],
+                **_host_members(credits),
+                **_TARGET_MEMBERS,
                 "performant": In(1),
                 "corrupt_down": In(1),
                 "corrupt_up": In(1),
@@ -205,13 +217,20 @@ class SidebandPair(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        host, target = self._host, self._target
+        host = SidebandHost(
+            width=self._width,
+            pace=self._pace,
+            tags=self._tags,
+            credits=self._credits,
+            timeout=self._timeout,
+        )
+        target = SidebandTarget(width=self._width, pace=self._pace, credits=self._credits)
         m.submodules.host, m.submodules.target = host, target
         connect(m, flipped(self.access), host.access)
         connect(m, host.response, flipped(self.response))
         connect(m, target.port, flipped(self.port))
-        for name in self._shown:
-            m.d.comb += getattr(self, name).eq(getattr(host, name))
+        _show(m, self, host, _HOST_OUTPUTS)
+        _show(m, self, target, _TARGET_OUTPUTS)
         for begin, end, corrupt in (
             (host, target, self.corrupt_down),
             (target, host, self.corrupt_up),
@@ -225,8 +244,6 @@ class SidebandPair(wiring.Component):
         m.d.comb += [
             host.performant.eq(self.performant),
             target.performant.eq(self.performant),
-            self.overflow.eq(target.overflow),
-            self.dropped.eq(target.dropped),
             self.error.eq(
                 host.parity_error | host.framing_error | target.parity_error | target.framing_error
             ),

@@ -21,6 +21,7 @@ CONTROL_PARITY_BIT = 62
 DATA_PARITY_BIT = 63
 TAGS = 32
 STATUS_BITS = 3
+COUNT_BITS = 16  # of packets that were dropped
 
 
 class Opcode(enum.IntEnum):
@@ -161,6 +162,12 @@ def control_parity(header: Value) -> Value:
 def with_parity(header: Value, payload: Value) -> Value:
     """The header with both parities put in."""
     return Cat(header[:CONTROL_PARITY_BIT], control_parity(header), payload.xor())
+
+
+def check_identity(identity: int) -> None:
+    """A ``srcid`` or ``dstid``."""
+    if not 0 <= identity < 8:
+        raise ValueError(f"an identity has 3 bits and cannot be {identity!r}")
 
 
 class ParityError(ValueError):

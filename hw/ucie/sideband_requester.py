@@ -8,6 +8,7 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from hw.ucie.sideband_packet import (
+    COUNT_BITS,
     STATUS_BITS,
     TAGS,
     CompletionHeader,
@@ -16,10 +17,10 @@ from hw.ucie.sideband_packet import (
     PacketPort,
     RequestHeader,
     SidebandPacket,
+    check_identity,
 )
 
 TIMEOUT_CLOCKS = 16_000_000  # 8 ms at 2 GHz
-COUNT_BITS = 16
 
 
 class Access(data.Struct):
@@ -65,6 +66,16 @@ class Response(data.Struct):
     data: 64
 
 
+def check_sizes(*, credits: int, tags: int = TAGS, timeout: int = TIMEOUT_CLOCKS) -> None:
+    """Of both ends."""
+    if not 1 <= tags <= TAGS:
+        raise ValueError(f"tags must be 1 to {TAGS}, not {tags!r}")
+    if credits < 1:
+        raise ValueError(f"credits must be at least one, not {credits!r}")
+    if timeout < 2:
+        raise ValueError(f"timeout must be at least two clocks, not {timeout!r}")
+
+
 class SidebandRequester(wiring.Component):
     """Sends register accesses as request packets and matches the completions that come back.
 
@@ -108,14 +119,9 @@ class SidebandRequester(wiring.Component):
         identity: int = 0,
         destination: int = 0,
     ) -> None:
-        if not 1 <= tags <= TAGS:
-            raise ValueError(f"tags must be 1 to {TAGS}, not {tags!r}")
-        if credits < 1:
-            raise ValueError(f"credits must be at least one, not {credits!r}")
-        if timeout < 2:
-            raise ValueError(f"timeout must be at least two clocks, not {timeout!r}")
-        if not (0 <= identity < 8 and 0 <= destination < 8):
-            raise ValueError(f"identity and destination have 3 bits, not {identity}, {destination}")
+        check_sizes(tags=tags, credits=credits, timeout=timeout)
+        check_identity(identity)
+        check_identity(destination)
         self._tags, self._credits, self._timeout = tags, credits, timeout
         self._identity, self._destination = identity, destination
         super().__init__(

@@ -213,7 +213,7 @@ def test_what_waits_when_the_link_goes_down_is_forgotten(fall):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "words"), [({"credits": 0}, "at least one"), ({"identity": 8}, "3 bits")]
+    ("sizes", "words"), [({"credits": 0}, "at least one"), ({"identity": 8}, "cannot be 8")]
 )
 def test_sizes_that_cannot_work_are_refused(sizes, words):
     with pytest.raises(ValueError, match=words):

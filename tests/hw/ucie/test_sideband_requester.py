@@ -326,7 +326,7 @@ def test_nothing_happens_while_the_link_is_down():
         ({"tags": 33}, "tags must be 1 to 32"),
         ({"credits": 0}, "at least one"),
         ({"timeout": 1}, "at least two clocks"),
-        ({"identity": 8}, "3 bits"),
+        ({"identity": 8}, "cannot be 8"),
     ],
 )
 def test_sizes_that_cannot_work_are_refused(sizes, words):
