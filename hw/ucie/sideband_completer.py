@@ -89,7 +89,7 @@ class SidebandCompleter(wiring.Component):
             self.overflow.eq(request & ~room),
         ]
         m.d.sync += stored.eq(Mux(self.up, stored + queue.w_en - take, 0))
-        drop = self.i.valid & ~queue.w_en
+        drop = self.i.valid & self.up & ~queue.w_en
         with m.If(drop & (self.dropped != 2**COUNT_BITS - 1)):
             m.d.sync += self.dropped.eq(self.dropped + 1)
 

@@ -210,7 +210,8 @@ class SidebandRequester(wiring.Component):
             answered.eq(self.i.valid & fits & (busy & ~waiting & named).any()),
             returned.eq(self.i.valid & fits & (late & named).any()),
         ]
-        with m.If(self.i.valid & ~answered & ~returned & (self.unexpected != 2**COUNT_BITS - 1)):
+        stranger = self.i.valid & self.up & ~answered & ~returned
+        with m.If(stranger & (self.unexpected != 2**COUNT_BITS - 1)):
             m.d.sync += self.unexpected.eq(self.unexpected + 1)
 
         # Time -------------------------------------------------------------------------------------
