@@ -47,6 +47,8 @@ from hw.ucie.crc import Crc16
 from hw.ucie.flit import STANDARD
 from hw.ucie.flit_codec import FlitDecoder, FlitEncoder
 from hw.ucie.packer import GroupPacker
+from hw.ucie.sideband_link import SidebandPair
+from hw.ucie.sideband_serial import SidebandReceiver, SidebandTransmitter
 from hw.ucie.transaction import Route
 from hw.ucie.unpacker import GroupUnpacker
 from hw.ucie.write_sender import WriteSender
@@ -95,6 +97,10 @@ BLOCKS = {
     "adapter": lambda machine: D2DAdapter(flit_format=STANDARD, flits=2, payload_bits=3840),
     "group packer": lambda machine: GroupPacker(lanes=8, slots=5),
     "group unpacker": lambda machine: GroupUnpacker(lanes=8, slots=5),
+    "sideband pair": lambda machine: SidebandPair(),
+    "sideband pair, one tag": lambda machine: SidebandPair(tags=1, credits=1, width=8, timeout=2),
+    "sideband transmitter": lambda machine: SidebandTransmitter(width=8),
+    "sideband receiver": lambda machine: SidebandReceiver(width=8),
     "router": lambda machine: RequestRouter(machine, pairs=2, direct=True, relay=True),
     "reassembly": Reassembly,
     "GPU I/O die": lambda machine: GpuIoDie(machine, pairs=2, direct=True, relay=True),
