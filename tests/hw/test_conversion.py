@@ -49,6 +49,8 @@ from hw.ucie.flit_codec import FlitDecoder, FlitEncoder
 from hw.ucie.packer import GroupPacker
 from hw.ucie.sideband_link import SidebandPair
 from hw.ucie.sideband_serial import SidebandReceiver, SidebandTransmitter
+from hw.ucie.link_state import LinkState
+from hw.ucie.modules import Deskewer, Striper
 from hw.ucie.transaction import Route
 from hw.ucie.unpacker import GroupUnpacker
 from hw.ucie.write_sender import WriteSender
@@ -101,6 +103,11 @@ BLOCKS = {
     "sideband pair, one tag": lambda machine: SidebandPair(tags=1, credits=1, width=8, timeout=2),
     "sideband transmitter": lambda machine: SidebandTransmitter(width=8),
     "sideband receiver": lambda machine: SidebandReceiver(width=8),
+    "striper": lambda machine: Striper(modules=4, lanes=6, group_bytes=96),
+    "deskewer": lambda machine: Deskewer(modules=4, lanes=6, group_bytes=96, max_skew=3),
+    "link state": lambda machine: LinkState(
+        modules=4, training_clocks=100, timeout=1000, residency=2000
+    ),
     "router": lambda machine: RequestRouter(machine, pairs=2, direct=True, relay=True),
     "reassembly": Reassembly,
     "GPU I/O die": lambda machine: GpuIoDie(machine, pairs=2, direct=True, relay=True),
