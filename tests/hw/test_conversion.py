@@ -44,6 +44,7 @@ from hw.sram.macro import MacroPlatform
 from hw.sram.regions import TransferRegions
 from hw.ucie.adapter import D2DAdapter
 from hw.ucie.crc import Crc16
+from hw.ucie.credit_ledger import CreditGiver, CreditTaker
 from hw.ucie.flit import STANDARD
 from hw.ucie.flit_codec import FlitDecoder, FlitEncoder
 from hw.ucie.packer import GroupPacker
@@ -94,6 +95,9 @@ BLOCKS = {
     "HBM base die": HbmBaseDie,
     "write sender": WriteSender,
     "CRC": lambda machine: Crc16(pipeline=2),
+    "credit giver": lambda machine: CreditGiver(depths=(32, 8, 64)),
+    "credit giver, least": lambda machine: CreditGiver(depths=(1,), period=1, refresh=None),
+    "credit taker": lambda machine: CreditTaker(depths=(32, 8, 64)),
     "flit encoder": lambda machine: FlitEncoder(flit_format=STANDARD, flits=1, pipeline=2),
     "flit decoder": lambda machine: FlitDecoder(flit_format=STANDARD, flits=1, pipeline=2),
     "adapter": lambda machine: D2DAdapter(flit_format=STANDARD, flits=2, payload_bits=3840),
