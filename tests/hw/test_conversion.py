@@ -47,11 +47,11 @@ from hw.ucie.crc import Crc16
 from hw.ucie.credit_ledger import CreditGiver, CreditTaker
 from hw.ucie.flit import STANDARD
 from hw.ucie.flit_codec import FlitDecoder, FlitEncoder
+from hw.ucie.link_state import LinkState
+from hw.ucie.modules import Deskewer, Striper
 from hw.ucie.packer import GroupPacker
 from hw.ucie.sideband_link import SidebandPair
 from hw.ucie.sideband_serial import SidebandReceiver, SidebandTransmitter
-from hw.ucie.link_state import LinkState
-from hw.ucie.modules import Deskewer, Striper
 from hw.ucie.transaction import Route
 from hw.ucie.unpacker import GroupUnpacker
 from hw.ucie.write_sender import WriteSender
