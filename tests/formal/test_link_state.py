@@ -141,7 +141,7 @@ def test_ends_agree() -> None:
 
 @pytest.mark.formal
 def test_ends_reach_all() -> None:
-    prove(Ends(boxes=2), mode="cover", depth=40)
+    prove(Ends(boxes=1), mode="cover", depth=40)
 
 
 def each_adds_one(own, other, clear):
