@@ -31,9 +31,9 @@ calibrate: $(INSTALLED) toolchain  ## Measure the RTL and write build/timing/pap
 	$(BIN)/pagewave calibrate --preset paper --out build/timing/paper.json
 
 .PHONY: measure
-measure: $(INSTALLED) toolchain  ## Measure rates, first bytes and peers; renews docs/measurements.md
+measure: $(INSTALLED) toolchain  ## Measure rates, first bytes and peers; renews the pages
 	$(BIN)/pagewave measure --out build/measure --docs docs/measurements.md \
-	  --docs docs/placement.md
+	  --docs docs/placement.md --docs docs/ucie.md
 
 .PHONY: cells
 cells: $(INSTALLED)  ## Count the cells of the HBF base die; renews docs/cells.md
@@ -73,9 +73,10 @@ check: $(INSTALLED)  ## Lint, check the format and the types
 	$(BIN)/mypy
 
 .PHONY: docs
-docs: $(INSTALLED)  ## Renew docs/registers.md and the layouts in docs/ucie.md
+docs: $(INSTALLED)  ## Renew docs/registers.md, the layouts in docs/ucie.md, the graphs in docs/channels.md
 	$(BIN)/python -m hw.registers docs/registers.md
 	$(BIN)/python -m hw.ucie.page docs/ucie.md
+	$(BIN)/python -m hw.channel_page docs/channels.md
 
 .PHONY: lock
 lock:  ## Renew requirements.lock from pyproject.toml

@@ -1,5 +1,7 @@
 """The package: one GPU I/O die and its HBM/HBF stack pairs, in any topology."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -10,22 +12,27 @@ from hw.gpu.router import WINDOW_BITS, read_layout
 from hw.hbf.base_die import HbfBaseDie
 from hw.hbf.layouts import CommandPort, ReadoutPort, WriteinPort
 from hw.hbm.base_die import HbmBaseDie
+from hw.links import GPU, HBF, HBM, LinkPorts, PortNames, links_of
 from hw.params import Machine, Topology
 from hw.registers.register_file import RegisterPort
 from hw.sram.regions import GROUPS
 from hw.ucie.channel import DataChannel, RequestChannel
+from hw.ucie.link import UcieLink
+from hw.ucie.link_end import Channel
+from hw.ucie.link_shape import link_shape, wire_cycles
 from hw.ucie.pacer import RATE_BITS
 from hw.ucie.transaction import PATHS, BeatStream
 from hw.ucie.write_sender import done_layout, fetch_layout, write_request_layout
+
+Ports = dict[str, tuple[Any, Any]]
 
 
 class Package(wiring.Component):
     """GPU I/O die, base dies and the links between them.
 
     Link A joins GPU and HBF (present if the topology has the direct path), link C joins HBF and
-    HBM and link B HBM and GPU (present if it has the relay path). Messages of a link flow request
-    to data to completion and never back, over links A, B and C alike, so no cycle of waiting can
-    close.
+    HBM and link B HBM and GPU (present if it has the relay path), see :mod:`hw.links`. No cycle of
+    waiting closes over them, see :class:`hw.channel_graph.ChannelGraph`.
 
     Members
     -------
@@ -110,29 +117,19 @@ class Package(wiring.Component):
             for g in range(GROUPS):
                 wiring.connect(m, hbf.readout[g], wiring.flipped(self.readout[pair][g]))
             wiring.connect(m, hbf.writein, wiring.flipped(self.writein[pair]))
+            dies = {GPU: gpu, HBF: hbf}
             if topology.direct:
-                self._link(m, f"link_a{pair}", gpu.direct_request[pair], hbf.a_request)
-                self._link(m, f"link_a{pair}_data", hbf.a_data, gpu.direct_data[pair])
-                self._link(m, f"link_a{pair}_write", gpu.direct_write[pair], hbf.a_write)
-                self._link(m, f"link_a{pair}_in", gpu.direct_write_data[pair], hbf.a_write_data)
-                self._link(m, f"link_a{pair}_reply", hbf.a_reply, gpu.direct_reply[pair])
                 self._fetch(m, "write", pair, gpu.fetch[pair], gpu.fetch_lanes[pair])
                 m.d.comb += self.write_done[pair].eq(gpu.write_done[pair])
             if topology.relay:
                 hbm = HbmBaseDie(machine)
-                m.submodules[f"hbm{pair}"] = hbm
+                m.submodules[f"hbm{pair}"] = dies[HBM] = hbm
                 m.d.comb += hbm.link_rate.eq(self.link_rate)
-                self._link(m, f"link_b{pair}", gpu.relay_request[pair], hbm.b_request)
-                self._link(m, f"link_c{pair}", hbm.c_request, hbf.c_request)
-                self._link(m, f"link_c{pair}_data", hbf.c_data, hbm.c_data)
-                self._link(m, f"link_b{pair}_data", hbm.b_data, gpu.relay_data[pair])
-                self._link(m, f"link_b{pair}_reply", hbm.b_reply, gpu.relay_reply[pair])
-                self._link(m, f"link_c{pair}_write", hbm.c_write, hbf.c_write)
-                self._link(m, f"link_c{pair}_in", hbm.c_write_data, hbf.c_write_data)
-                self._link(m, f"link_c{pair}_reply", hbf.c_reply, hbm.c_reply)
                 self._fetch(m, "writeback", pair, hbm.fetch, hbm.fetch_lanes)
                 m.d.comb += self.writeback_done[pair].eq(hbm.write_done)
                 writebacks.append(hbm.writeback)
+            for link in links_of(topology):
+                self._link(m, link, pair, dies)
         if topology.relay:
             ready = Cat(port.ready for port in writebacks).all()
             m.d.comb += self.writeback.ready.eq(ready)
@@ -153,17 +150,70 @@ class Package(wiring.Component):
             ),
         ]
 
-    def _link(self, m: Module, name: str, sender, receiver) -> None:
-        """One direction of a link between two dies."""
-        cycles = self._machine.link.one_way_cycles
-        if hasattr(sender, "lanes"):
-            channel = DataChannel(
-                lanes=self._machine.lanes,
-                cycles=cycles,
-                bank_bytes=self._machine.sram.bank_bytes,
+    def _link(self, m: Module, link: LinkPorts, pair: int, dies) -> None:
+        """The channels of a link between two dies of a pair."""
+
+        def ports(channels: PortNames, sender: str, receiver: str) -> Ports:
+            return {
+                part: (_port(dies, sender, out, pair), _port(dies, receiver, into, pair))
+                for part, (out, into) in channels.items()
+            }
+
+        name = f"{link.name}{pair}"
+        forward = ports(link.forward, link.near, link.far)
+        backward = ports(link.backward, link.far, link.near)
+        if self._topology.flits:
+            self._flit_link(m, name, forward, backward, link.chunked)
+            return
+        for part, (sender, receiver) in (forward | backward).items():
+            channel = self._channel(beats=hasattr(sender, "lanes"))
+            m.submodules[f"{name}_{part}" if part else name] = channel
+            wiring.connect(m, sender, channel.i)
+            wiring.connect(m, channel.o, receiver)
+
+    def _channel(self, *, beats: bool) -> RequestChannel | DataChannel:
+        machine = self._machine
+        cycles = machine.link.one_way_cycles
+        if not beats:
+            return RequestChannel(cycles=cycles)
+        return DataChannel(lanes=machine.lanes, cycles=cycles, bank_bytes=machine.sram.bank_bytes)
+
+    def _flit_link(
+        self, m: Module, name: str, forward: Ports, backward: Ports, chunked: bool
+    ) -> None:
+        machine, credits = self._machine, self._machine.credits
+        depths = {
+            "": credits.descriptors,
+            "write": credits.writes,
+            "in": credits.rx_beats,
+            "data": machine.sram.relay_regions if chunked else credits.rx_beats,
+            "reply": credits.descriptors,
+        }
+
+        def channels(ports: Ports) -> tuple[Channel, ...]:
+            return tuple(
+                Channel(
+                    name=part or "request",
+                    depth=depths[part],
+                    lanes=machine.lanes if hasattr(sender, "lanes") else 0,
+                    chunked=chunked and part == "data",
+                )
+                for part, (sender, _) in ports.items()
             )
-        else:
-            channel = RequestChannel(cycles=cycles)
-        m.submodules[name] = channel
-        wiring.connect(m, sender, channel.i)
-        wiring.connect(m, channel.o, receiver)
+
+        m.submodules[name] = link = UcieLink(
+            shape=link_shape(machine),
+            cycles=wire_cycles(machine),
+            forward=channels(forward),
+            backward=channels(backward),
+        )
+        for ports, begin, end in ((forward, "near", "far"), (backward, "far", "near")):
+            for part, (sender, receiver) in ports.items():
+                wiring.connect(m, sender, getattr(link, f"{begin}_{part or 'request'}"))
+                wiring.connect(m, getattr(link, f"{end}_{part or 'request'}"), receiver)
+
+
+def _port(dies, die: str, name: str, pair: int):
+    """Of a die; the GPU I/O die has one for each pair."""
+    port = getattr(dies[die], name)
+    return port[pair] if die == GPU else port

@@ -176,7 +176,12 @@ class Link:
         _positive(self, "gt_per_s", "usable_bytes_per_s", "lanes")
         _power_of_two(self, "modules", least=1)
         _power_of_two(self, "beat_bytes", least=64)  # a beat has an address, in units of 64 bytes
-        _power_of_two(self, "flit_bytes", least=8)
+        _require(
+            self.flit_bytes % 4 == 0 and 16 <= self.flit_bytes <= 256,
+            "Link.flit_bytes",
+            self.flit_bytes,
+            "must be a multiple of 4, 16 to 256",
+        )
         _require(
             2 <= self.one_way_cycles <= 64,
             "Link.one_way_cycles",
@@ -289,6 +294,7 @@ class Topology:
     pairs: int
     direct: bool  # link A: HBF to GPU
     relay: bool  # link C: HBF to HBM
+    flits: bool = False  # links carry flits of UCIe, not beats that are only delayed
 
     def __post_init__(self) -> None:
         _require(1 <= self.pairs <= 8, "Topology.pairs", self.pairs, "must be 1 to 8 stack pairs")
@@ -313,11 +319,17 @@ class Machine:
         _positive(self, "clock_hz")
         beat, page = self.link.beat_bytes, self.geometry.page_bytes
         _require(
-            abs(self.link.raw_bytes_per_s / (beat * self.clock_hz) - 1) < 1e-9,
+            self.link.raw_bytes_per_s / (beat * self.clock_hz) > 1 - 1e-9,
             "Link.beat_bytes",
             beat,
-            f"one beat a clock must equal the raw link rate: {beat} B x {self.clock_hz:.4g} Hz is "
-            f"not {self.link.raw_bytes_per_s:.4g} B/s",
+            f"one beat a clock must not exceed the raw link rate: {beat} B x {self.clock_hz:.4g} "
+            f"Hz is more than {self.link.raw_bytes_per_s:.4g} B/s",
+        )
+        _require(
+            self.link.usable_bytes_per_s <= beat * self.clock_hz,
+            "Link.usable_bytes_per_s",
+            self.link.usable_bytes_per_s,
+            f"must not exceed one beat a clock, {beat * self.clock_hz:.4g} B/s",
         )
         _require(
             page == beat * self.sram.bank_groups,

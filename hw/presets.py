@@ -46,7 +46,7 @@ PRESETS = {
                 t_read_ns=187.5, t_program_ns=6_250.0, t_erase_ns=62_500.0, t_suspend_ns=625.0
             ),
             tsv=Tsv(bytes_per_s=200e9),
-            link=Link(modules=1, lanes=16, usable_bytes_per_s=100e9, beat_bytes=64, flit_bytes=64),
+            link=Link(lanes=6, usable_bytes_per_s=100e9, beat_bytes=64, flit_bytes=48),
             sram=Sram(hbf_region_bytes=32 * KIB, relay_region_bytes=16 * KIB, bank_bytes=16),
         ),
         # The least that still has every mechanism, for unit tests.
@@ -61,8 +61,7 @@ PRESETS = {
             ),
             tsv=Tsv(bytes_per_s=200e9),
             link=Link(
-                modules=1, lanes=16, usable_bytes_per_s=100e9, beat_bytes=64, flit_bytes=64,
-                one_way_cycles=2,
+                lanes=6, usable_bytes_per_s=100e9, beat_bytes=64, flit_bytes=48, one_way_cycles=2,
             ),
             sram=Sram(hbf_region_bytes=KIB, relay_region_bytes=KIB // 2, bank_bytes=16),
             credits=Credits(rx_beats=8, descriptors=2, writes=2),

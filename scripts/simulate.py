@@ -1,5 +1,7 @@
 """``pagewave simulate``: the RTL reads page waves and shows what arrives."""
 
+import dataclasses
+
 import typer
 
 from hw.presets import topology
@@ -21,7 +23,7 @@ from scripts.run_options import (
 )
 from scripts.run_report import simulate_report
 from tb.play import read
-from tb.reads import ReadRun, with_pairs
+from tb.reads import ReadRun
 from tb.refusals import refused_reads, with_refused_writes
 from tb.simulator import Simulator
 from tb.verdict import wrongs
@@ -32,6 +34,7 @@ def simulate(
     preset_name: opt.Preset,
     route: opt.Route,
     waves: opt.Waves,
+    flits: opt.Flits = False,
     pairs: opt.Pairs = 1,
     seed: opt.Seed = 1,
     waves_out: opt.WavesOut = None,
@@ -119,7 +122,7 @@ def simulate(
     pages = whole_pages(read_bytes, machine)
     run = ReadRun(
         machine=machine,
-        topology=with_pairs(topology(topology_name), pairs),
+        topology=dataclasses.replace(topology(topology_name), pairs=pairs, flits=flits),
         route=route,
         waves=waves,
         scatter=scatter,

@@ -37,6 +37,14 @@ Route = Annotated[
     ),
 ]
 Waves = Annotated[int, typer.Option(help="Page waves to read from every HBF stack.")]
+Flits = Annotated[
+    bool,
+    typer.Option(
+        "--flits/--no-flits",
+        help="Links carry flits of UCIe with retry and credits, not beats that are only delayed; "
+        "takes twice as long.",
+    ),
+]
 Pairs = Annotated[int, typer.Option(help="HBM/HBF stack pairs, all alike.")]
 Seed = Annotated[int, typer.Option(help="Seed of the addresses.")]
 WavesOut = Annotated[

@@ -38,9 +38,9 @@ MACHINES = {machine.name: machine for machine in (SMALL, PRESETS["formal"], PRES
 PAIRS = {"compact": 1, "direct-only": 1, "relay-only": 1, "dash": 2}
 
 
-def links(name: str) -> Topology:
+def links(name: str, *, flits: bool = False) -> Topology:
     """The topology as the package bench builds it."""
-    return dataclasses.replace(topology(name), pairs=PAIRS[name])
+    return dataclasses.replace(topology(name), pairs=PAIRS[name], flits=flits)
 
 
 def package_design(machine: Machine, joined: Topology) -> Design:
@@ -60,6 +60,7 @@ class PackageRun:
 
     Attributes:
         machine, topology: Names, see :data:`MACHINES` and :data:`PAIRS`.
+        flits: The links carry flits of UCIe.
         seed: Of everything random in the bench.
         reads, writes: Requests, of all ports together.
         registers: Fields of the register map that differ from the machine's own values.
@@ -73,6 +74,7 @@ class PackageRun:
 
     machine: str = "small"
     topology: str = "compact"
+    flits: bool = False
     seed: int = 1
     reads: int = 100
     writes: int = 100
@@ -173,7 +175,7 @@ def play_package(what: PackageRun, simulator: Simulator = Simulator.VERILATOR) -
     Raises:
         BenchFailed: something was wrong; the message has the command that repeats the run.
     """
-    design = package_design(MACHINES[what.machine], links(what.topology))
+    design = package_design(MACHINES[what.machine], links(what.topology, flits=what.flits))
     result = run(
         build(design, simulator),
         "tb.benches.package",

@@ -1,5 +1,9 @@
 """The GPU I/O die: asks for whole transactions and puts them together again."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar
+
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -46,6 +50,16 @@ class GpuIoDie(wiring.Component):
     direct_write, direct_write_data, direct_reply : link A, one a pair
     link_rate : beats a clock of write data on link A, in 1/65536
     """
+
+    # See `hw.channel_graph`. Users take data and ends of transactions at last.
+    WAITS: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "direct_data": (),
+            "direct_reply": ("direct_write_data",),  # a grant, until its page starts
+            "relay_data": (),
+            "relay_reply": (),
+        }
+    )
 
     def __init__(self, machine: Machine, *, pairs: int, direct: bool, relay: bool) -> None:
         if not (direct or relay):

@@ -1,6 +1,10 @@
 # amaranth: UnusedElaboratable=no
 """The HBF base die: requests in, NAND commands out, pages moved over both links."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar
+
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -34,6 +38,10 @@ LINK = {Route.DIRECT: "a", Route.RELAY: "c"}
 # than a chunk.
 CHUNK_IDLE_CLOCKS = 128
 
+# What ends a transaction of either link, and what goes on in between. Reads and writes share slots,
+# subarrays and the entries of the write tracker, and may be ordered behind each other.
+_ENDS = ("a_data", "a_reply", "a_write_data", "c_data", "c_reply", "c_write_data")
+
 
 class HbfBaseDie(wiring.Component):
     """Base die of one HBF stack.
@@ -66,6 +74,18 @@ class HbfBaseDie(wiring.Component):
     readout : one port a bank group; writein : one port
     registers : the register port
     """
+
+    # See `hw.channel_graph`. Write data has the slot that was granted.
+    WAITS: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "a_request": _ENDS,
+            "a_write": _ENDS,
+            "a_write_data": (),
+            "c_request": _ENDS,
+            "c_write": _ENDS,
+            "c_write_data": (),
+        }
+    )
 
     def __init__(self, machine: Machine, *, direct: bool = True, relay: bool = True) -> None:
         if not (direct or relay):

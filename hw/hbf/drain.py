@@ -103,7 +103,7 @@ class DrainEngine(wiring.Component):
             self.waiting.eq(arbiter.request.any()),
             pacer.rate.eq(self.rate),
             pacer.tick.eq(self.now == (self._start - 1) % GROUPS),
-            self.sent.eq(pacer.grant & self.admit & self.waiting),
+            self.sent.eq(pacer.grant & self.admit & self.waiting & ~self.port.hold),
             pacer.use.eq(self.sent),
             arbiter.take.eq(self.sent),
             head.eq(select(arbiter.grant, [queue.r_data for queue in queues])),

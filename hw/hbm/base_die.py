@@ -1,5 +1,9 @@
 """The HBM base die: relays reads of the HBF to the GPU and writes HBM data back to the HBF."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar
+
 from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
@@ -36,6 +40,15 @@ class HbmBaseDie(wiring.Component):
     link_rate : beats a clock on link B, in 1/65536
     relay_occupied : one bit a relay region
     """
+
+    # See `hw.channel_graph`.
+    WAITS: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "b_request": ("c_request",),
+            "c_data": ("b_data",),  # a region, until its last beat has left
+            "c_reply": ("c_write_data",),  # a grant, until its page starts; answers have their room
+        }
+    )
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

@@ -39,7 +39,8 @@ class D2DAdapter(wiring.Component):
     ``interval`` clocks, NOP if there is nothing to send, so that answers always flow. What is taken
     is kept until it is acknowledged, also while not ``active``: after a retrain it is sent again.
     ``clear`` forgets everything; both ends must be cleared before either is active again.
-    ``retrain`` asks for a retrain when the buffer was sent ``PATIENCE`` times without any Ack.
+    Groups are taken while ``receiving``. ``retrain`` asks for a retrain when the buffer was sent
+    ``PATIENCE`` times without any Ack.
 
     Latency: ``i`` to ``tx`` ``1 + pipeline`` clocks, ``rx`` to ``o`` ``pipeline``; from a group to
     the answer to it ``4 + 2 * pipeline`` clocks and both ways of the channel. Throughput: a group
@@ -49,7 +50,7 @@ class D2DAdapter(wiring.Component):
 
     Members
     -------
-    active, clear : In
+    active, receiving, clear : In
     interval : In: clocks a group takes on the modules that are in use
     i : In(stream); o : Out: valid and payload, without ready
     corrupt : In(HALVES).array(flits): makes CRCs of the group wrong that leaves next
@@ -81,6 +82,7 @@ class D2DAdapter(wiring.Component):
         super().__init__(
             {
                 "active": In(1),
+                "receiving": In(1),
                 "clear": In(1),
                 "interval": In(range(1, slowest + 1), init=1),
                 "i": In(stream.Signature(payload_bits)),
@@ -203,7 +205,7 @@ class D2DAdapter(wiring.Component):
         came, payload = Signal(), Signal(self._bits, reset_less=True)
         heads = Signal(2 * FlitHeader.as_shape().size, reset_less=True)
         numbered, answering = (FlitHeader(heads[16 * k : 16 * (k + 1)]) for k in range(2))
-        m.d.sync += came.eq(decoder.o.valid & self.active & ~self.clear)
+        m.d.sync += came.eq(decoder.o.valid & self.receiving & ~self.clear)
         with m.If(decoder.o.valid):
             m.d.sync += [
                 payload.eq(Cat(*decoder.o.payloads)),
@@ -223,9 +225,7 @@ class D2DAdapter(wiring.Component):
             self.cancel.eq(came & bad),
         ]
         m.d.sync += [
-            sender.answer.valid.eq(
-                came & ~bad & answers & ~is_discarded(answering) & self.active & ~self.clear
-            ),
+            sender.answer.valid.eq(came & ~bad & answers & ~is_discarded(answering) & ~self.clear),
             sender.answer.nak.eq(answering.use == SequenceUse.NAK),
             sender.answer.sequence.eq(sequence_of(answering)),
         ]

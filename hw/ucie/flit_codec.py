@@ -1,9 +1,11 @@
+# amaranth: UnusedElaboratable=no
 """Flits from payload and header, and back: both CRCs are added and checked."""
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.shared import shared
 from hw.ucie.crc import INJECTION, MAX_PIPELINE, Crc16
 from hw.ucie.flit import FLIT_BYTES, HALVES, FlitFormat
 from hw.ucie.flit_header import FlitHeader
@@ -62,7 +64,8 @@ class _Codec(wiring.Component):
         found = []
         for half, message in enumerate(self._format.covered):
             crc = Crc16(pipeline=self._pipeline, message_bytes=len(message))
-            m.submodules[f"crc{slot}_{half}"] = crc
+            name = f"crc16_of_{len(message)}_bytes"
+            m.submodules[f"crc{slot}_{half}"] = shared(name, crc)
             m.d.comb += crc.i.eq(_bytes(flit, message))
             found.append(crc.o)
         return found

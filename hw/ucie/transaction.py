@@ -115,7 +115,8 @@ class DataPort(wiring.Signature):
     """Beats of data under credit, one a clock at most; ``lanes`` is the beat, 64 bits a lane.
 
     What one ``credit`` pulse returns is the receiver's choice: one beat of a receive queue, or one
-    region of a relay buffer. The receiver can never refuse: there is no ready.
+    region of a relay buffer. The receiver can never refuse: there is no ready. But the link between
+    can hold up a sender whose credit is a region: with ``hold`` it begins no further page.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -125,6 +126,7 @@ class DataPort(wiring.Signature):
                 "header": Out(Header),
                 "lanes": Out(64).array(lanes),
                 "credit": In(1),
+                "hold": In(1),
             }
         )
 

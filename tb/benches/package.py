@@ -63,7 +63,7 @@ class Bench:
         self._dut, self._run = dut, run
         self._random = random = Random(f"{cocotb.RANDOM_SEED}/package")
         self._machine, self._built = run.with_registers(), MACHINES[run.machine]
-        self._topology = topology = links(run.topology)
+        self._topology = topology = links(run.topology, flits=run.flits)
         machine, pairs = self._machine, topology.pairs
         present = {Route.DIRECT: topology.direct, Route.RELAY: topology.relay}
         self._routes = routes = tuple(route for route in Route if present[route])

@@ -55,4 +55,6 @@ def _plain(value: object) -> object:
             return f"{value.__module__}.{value.__qualname__}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, range):
+        return repr(value)
     raise TypeError(f"a design parameter of type {type(value).__name__} cannot be part of a key")

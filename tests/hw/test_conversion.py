@@ -47,6 +47,9 @@ from hw.ucie.crc import Crc16
 from hw.ucie.credit_ledger import CreditGiver, CreditTaker
 from hw.ucie.flit import STANDARD
 from hw.ucie.flit_codec import FlitDecoder, FlitEncoder
+from hw.ucie.link import UcieLink
+from hw.ucie.link_end import Channel
+from hw.ucie.link_shape import link_shape, wire_cycles
 from hw.ucie.link_state import LinkState
 from hw.ucie.modules import Deskewer, Striper
 from hw.ucie.packer import GroupPacker
@@ -111,6 +114,12 @@ BLOCKS = {
     "deskewer": lambda machine: Deskewer(modules=4, lanes=6, group_bytes=96, max_skew=3),
     "link state": lambda machine: LinkState(
         modules=4, training_clocks=100, timeout=1000, residency=2000
+    ),
+    "flit link": lambda machine: UcieLink(
+        shape=link_shape(machine),
+        cycles=wire_cycles(machine),
+        forward=(Channel(name="request", depth=4),),
+        backward=(Channel(name="data", depth=8, lanes=machine.lanes),),
     ),
     "router": lambda machine: RequestRouter(machine, pairs=2, direct=True, relay=True),
     "reassembly": Reassembly,

@@ -31,6 +31,6 @@ def test_names_are_unique_and_lead_back():
 def test_regions_and_waves_fit(name):
     # The registers at their extremes stay valid on every preset.
     machine = preset(name)
-    raw = machine.link.raw_bytes_per_s / 1e12
-    fastest = machine.with_registers(tsv_tbps=2 * raw, link_tbps=raw)
-    assert fastest.steady_bound_bytes_per_s(2) <= 2 * raw * 1e12
+    beats = machine.link.beat_bytes * machine.clock_hz / 1e12  # one a clock
+    fastest = machine.with_registers(tsv_tbps=2 * beats, link_tbps=beats)
+    assert fastest.steady_bound_bytes_per_s(2) <= 2 * beats * 1e12

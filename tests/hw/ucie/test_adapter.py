@@ -53,6 +53,7 @@ class Line:
     async def clock(self, ctx, *, offer=(1, 1), active=(1, 1)) -> None:
         for end, dut in enumerate(self.pair.ends):
             ctx.set(dut.active, active[end])
+            ctx.set(dut.receiving, active[end])
             wants = offer[end] and self.pick.random() < self.offers
             ctx.set(dut.i.valid, wants)
             payload = self.pick.getrandbits(len(dut.i.payload))

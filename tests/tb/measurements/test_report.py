@@ -78,6 +78,8 @@ def test_results_tell_what_they_were_measured_on(tmp_path):
 def test_pages_of_the_documentation_have_all_blocks():
     from tb.simulator.tools import REPOSITORY
 
-    pages = [REPOSITORY / "docs" / name for name in ("measurements.md", "placement.md")]
+    names = ("measurements.md", "placement.md", "ucie.md")
+    pages = [REPOSITORY / "docs" / name for name in names]
     found = find_pages(pages, list(EXPERIMENTS))
     assert {name for name, page in found.items() if page == pages[1]} == {"experts"}
+    assert {name for name, page in found.items() if page == pages[2]} == {"goodput"}
