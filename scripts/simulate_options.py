@@ -42,7 +42,7 @@ Flits = Annotated[
     typer.Option(
         "--flits/--no-flits",
         help="Links carry flits of UCIe with retry and credits, not beats that are only delayed; "
-        "takes twice as long.",
+        "takes longer.",
     ),
 ]
 Pairs = Annotated[int, typer.Option(help="HBM/HBF stack pairs, all alike.")]
