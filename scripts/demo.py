@@ -50,6 +50,7 @@ def demo(
     seconds: dict[str, float] = {}
     one_pair = with_pairs(topology("dash"), 1)
 
+    console.err.print("The first build takes two to five minutes, all later runs use it.")
     with _step("build the simulator", seconds):
         build(design(machine, one_pair))
     with _step("read page waves over both paths", seconds):

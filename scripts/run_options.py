@@ -5,26 +5,21 @@ import re
 from typing import Any
 
 from hw.errors import InputError
+from hw.hbf.layouts import MAX_PAGES
 from hw.params import Machine, Sensing, ns
 from hw.presets import preset
-from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Owner
+from hw.ucie.transaction import ADDRESS_UNIT_BYTES
 from tb.refusals import Refusal
-from tb.settings import Faults, Modes
+from tb.settings import DICE, SLICE_BELOW_US, WORD_BITS, Faults, Modes
 from tb.simulator import Simulator
-from tb.writes import WriteRequest, kv_writes
 
 ICARUS_WAVE_PAGES = 512
-WRITERS = {"gpu": "write", "hbm": "writeback"}
 DRAINS = ("page", "region")
-OWNERS = {"kv": Owner.KV, "weight": Owner.WEIGHT}
-
-
-def optional_ns(time_us: float | None) -> float | None:
-    return None if time_us is None else ns(time_us)
 
 
 def chosen_machine(
     name: str,
+    times_us: dict[str, float | None],
     times_ns: dict[str, float | None],
     tsv_tbps: float | None,
     link_tbps: float | None,
@@ -40,10 +35,21 @@ def chosen_machine(
         sensing=None if sense is None else modes[sense],
         cache_read=None if cache_read else False,
     )
-    given: dict[str, Any] = {
-        f"{name}_ns": value for name, value in times_ns.items() if value is not None
-    }
-    return dataclasses.replace(machine, nand=dataclasses.replace(machine.nand, **given))
+    for unit, times in (("us", times_us), ("ns", times_ns)):
+        for name, time in times.items():
+            if time is not None:
+                option = f"{name.replace('_', '-')}-{unit} is {time!r}"
+                machine = _with_time(machine, name, ns(time) if unit == "us" else time, option)
+    return machine
+
+
+def _with_time(machine: Machine, name: str, time_ns: float, option: str) -> Machine:
+    try:
+        times: dict[str, Any] = {f"{name}_ns": time_ns}
+        nand = dataclasses.replace(machine.nand, **times)
+        return dataclasses.replace(machine, nand=nand)
+    except InputError as error:
+        raise InputError(f"{option}: {str(error).rpartition(': ')[2]}") from None
 
 
 def chosen_planes(name: str, text: str | None, machine: Machine) -> range:
@@ -65,7 +71,29 @@ def whole_pages(read_bytes: int, machine: Machine) -> int:
             f"read-bytes is {read_bytes!r}: must be a multiple of {ADDRESS_UNIT_BYTES} below a "
             f"page, or whole pages of {page}"
         )
+    if read_bytes > MAX_PAGES * page:
+        raise InputError(
+            f"read-bytes is {read_bytes!r}: must be at most {MAX_PAGES * page}, {MAX_PAGES} pages"
+        )
     return read_bytes // page
+
+
+def chosen_stalls(
+    route: str, stall: int, stall_direct: int | None, stall_relay: int | None
+) -> tuple[int, int]:
+    """Of both paths; those of a path that no read takes are refused."""
+    for name, value, without in (
+        ("direct", stall_direct, "relay"),
+        ("relay", stall_relay, "direct"),
+    ):
+        if value is not None and route == without:
+            raise InputError(
+                f"stall-{name} is {value!r}: no read takes that path with --route {route}"
+            )
+    return (
+        stall if stall_direct is None else stall_direct,
+        stall if stall_relay is None else stall_relay,
+    )
 
 
 def chosen_refusals(names: list[str]) -> tuple[Refusal, ...]:
@@ -90,6 +118,11 @@ def chosen_modes(drain: str, *, suspend_slice_us: float | None, **modes: bool) -
         raise InputError(f"drain {drain!r} is unknown: choose {', '.join(DRAINS)}")
     if suspend_slice_us is not None and not modes["suspend"]:
         raise InputError(f"suspend-slice-us is {suspend_slice_us!r}: goes with --suspend")
+    if suspend_slice_us is not None and not 0 < suspend_slice_us < SLICE_BELOW_US:
+        raise InputError(
+            f"suspend-slice-us is {suspend_slice_us!r}: must be more than 0 and under "
+            f"{SLICE_BELOW_US}"
+        )
     return Modes(drain_whole_region=drain == "region", suspend_slice_us=suspend_slice_us, **modes)
 
 
@@ -97,16 +130,27 @@ def chosen_faults(
     machine: Machine, *, ecc_beats: int, ecc_bits: str | None, ecc_word: int | None, **nand: int
 ) -> Faults:
     """Of the NAND, and of one word of ``ecc_beats`` beats in the SRAM."""
+    ranges = {"programs": DICE, "erases": DICE, "program_at": 2**32 - 1}
+    options = {
+        f"fail-{name.replace('_', '-')}": (nand[name], most) for name, most in ranges.items()
+    }
+    for name, (count, most) in (options | {"ecc-beats": (ecc_beats, 2**16 - 1)}).items():
+        if not 0 <= count <= most:
+            raise InputError(f"{name} is {count!r}: must be 0 to {most}")
     for name, value in (("ecc-bits", ecc_bits), ("ecc-word", ecc_word)):
         if value is not None and not ecc_beats:
             raise InputError(f"{name} is {value!r}: goes with --ecc-beats, which is 0")
-    if ecc_bits is not None and re.fullmatch(r"\d+(,\d+)?", ecc_bits) is None:
-        raise InputError(f"ecc-bits is {ecc_bits!r}: must be one or two numbers, as 5 or 5,9")
+    bits = tuple(int(bit) for bit in (ecc_bits or "0").split(",") if re.fullmatch(r"\d+", bit))
+    well = re.fullmatch(r"\d+(,\d+)?", ecc_bits or "0") is not None
+    if not well or len({*bits}) != len(bits) or max(bits) >= WORD_BITS:
+        raise InputError(
+            f"ecc-bits is {ecc_bits!r}: must be one number or two different ones, 0 to "
+            f"{WORD_BITS - 1}, as 5 or 5,9"
+        )
     if ecc_word is not None and not 0 <= ecc_word < machine.lanes:
         raise InputError(
             f"ecc-word is {ecc_word!r}: must be 0 to {machine.lanes - 1}, a word of the beat"
         )
-    bits = tuple(int(bit) for bit in (ecc_bits or "0").split(","))
     return Faults(ecc_beats=ecc_beats, ecc_bits=bits, ecc_word=ecc_word or 0, **nand)
 
 
@@ -121,49 +165,3 @@ def chosen_simulator(name: str, machine: Machine) -> Simulator:
             "use verilator"
         )
     return simulator
-
-
-def chosen_writes(
-    machine: Machine,
-    waves: int,
-    planes: str | None,
-    source: str,
-    *,
-    owner: str,
-    rewrite: bool,
-    trim: bool,
-    release: bool,
-    relocated: bool,
-    writes_first: bool,
-    read_waves: int,
-) -> tuple[WriteRequest, ...]:
-    """Writes beside or before ``read_waves`` page waves of reads."""
-    if source not in WRITERS:
-        raise InputError(f"write-from {source!r} is unknown: choose {', '.join(WRITERS)}")
-    if owner not in OWNERS:
-        raise InputError(f"write-owner {owner!r} is unknown: choose {', '.join(OWNERS)}")
-    if waves < 1:
-        if waves < 0 or rewrite or trim or release or relocated or writes_first:
-            raise InputError(
-                f"write-waves is {waves!r}: must be at least 1 for --rewrite, --trim, --release, "
-                "--relocated and --writes-first"
-            )
-        return ()
-    if writes_first and trim:
-        raise InputError("trim is given with --writes-first: pages given up hold nothing to read")
-    if writes_first and rewrite and read_waves > waves:
-        raise InputError(
-            f"waves is {read_waves!r}: must be at most write-waves {waves} with --rewrite and "
-            "--writes-first, since their blocks are erased"
-        )
-    return kv_writes(
-        machine,
-        waves=waves,
-        planes=chosen_planes("write-planes", planes, machine),
-        port=WRITERS[source],
-        owner=OWNERS[owner],
-        rewrite=rewrite,
-        trim=trim,
-        release=release,
-        relocated=relocated,
-    )

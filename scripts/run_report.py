@@ -22,7 +22,8 @@ def simulate_report(result: ReadResult) -> Table:
         table.add_row("steady rate", f"{steady / 1e12:.4f} TB/s")
         table.add_row(
             "bound of an endless run",
-            f"{bound / 1e12:.4f} TB/s ({100 * steady / bound:.1f} % in this one)",
+            f"{bound / 1e12:.4f} TB/s ({100 * steady / bound:.1f} % in this one"
+            + ("; its regions were ahead when the first wave ended)" if steady > bound else ")"),
         )
     if (filled := result.fill.steady_bytes_per_s()) is not None:
         table.add_row("steady rate of the TSVs", f"{filled / 1e12:.4f} TB/s into the regions")
@@ -54,6 +55,11 @@ def simulate_report(result: ReadResult) -> Table:
             f"{counters['erases']} blocks, {counters['collected']} of them in the background",
         )
         table.add_row("suspends", f"{counters['suspends']:,}")
+        if run.faults.program_at and not writes.program_failures:
+            table.add_row(
+                "failing program",
+                f"never came: {writes.programs:,} programs, not {run.faults.program_at:,}",
+            )
     if run.faults.ecc_beats:
         table.add_row(
             "SRAM words",
@@ -63,7 +69,7 @@ def simulate_report(result: ReadResult) -> Table:
     for status, count in result.read_statuses.items():
         if status:
             table.add_row("reads refused", f"{count} {status.name}")
-    for block in result.as_json()["blocks"]:
+    for block in result.named_blocks:
         table.add_row("block", ", ".join(f"{name} {value}" for name, value in block.items()))
     table.add_row("clocks", f"{result.cycles:,} at {result.clock_hz / 1e9:g} GHz")
     table.add_row(

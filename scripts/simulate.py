@@ -17,11 +17,11 @@ from scripts.run_options import (
     chosen_planes,
     chosen_refusals,
     chosen_simulator,
-    chosen_writes,
-    optional_ns,
+    chosen_stalls,
     whole_pages,
 )
 from scripts.run_report import simulate_report
+from scripts.write_options import check_goes_with, check_written, chosen_writes
 from tb.play import read
 from tb.reads import ReadRun
 from tb.refusals import refused_reads, with_refused_writes
@@ -100,17 +100,27 @@ def simulate(
         "t_read": t_read_us, "t_program": t_program_us, "t_erase": t_erase_us,
         "t_suspend": t_suspend_us,
     }  # fmt: skip
-    times = {name: optional_ns(time_us) for name, time_us in times_us.items()} | {
+    times_ns = {
         "t_latch": t_latch_ns, "t_wb": t_wb_ns, "t_rr": t_rr_ns, "t_adl": t_adl_ns,
         "t_ccs": t_ccs_ns, "t_plane_busy": t_plane_busy_ns,
     }  # fmt: skip
-    machine = chosen_machine(preset_name, times, tsv_tbps, link_tbps, sense, cache_read)
+    machine = chosen_machine(
+        preset_name, times_us, times_ns, tsv_tbps, link_tbps, sense, cache_read
+    )
     refusals = chosen_refusals(refuse or [])
+    joined = dataclasses.replace(topology(topology_name), pairs=pairs, flits=flits)
     writes = chosen_writes(
-        machine, write_waves, write_planes, write_from, owner=write_owner, rewrite=rewrite,
+        machine, joined, write_waves, write_planes, write_from, owner=write_owner, rewrite=rewrite,
         trim=trim, release=release, relocated=relocated, writes_first=writes_first,
-        read_waves=waves,
     )  # fmt: skip
+    if not writes:
+        check_goes_with(
+            "--write-waves, which is 0", hold_until_programmed=hold_until_programmed,
+            suspend=suspend, fail_programs=fail_programs, fail_program_at=fail_program_at,
+            fail_erases=fail_erases,
+        )  # fmt: skip
+    if not (rewrite or trim):
+        check_goes_with("--rewrite or --trim", fail_erases=fail_erases)
     modes = chosen_modes(
         drain, hold_until_programmed=hold_until_programmed, suspend=suspend,
         suspend_slice_us=suspend_slice_us, collect=collect,
@@ -122,15 +132,12 @@ def simulate(
     pages = whole_pages(read_bytes, machine)
     run = ReadRun(
         machine=machine,
-        topology=dataclasses.replace(topology(topology_name), pairs=pairs, flits=flits),
+        topology=joined,
         route=route,
         waves=waves,
         scatter=scatter,
         seed=seed,
-        stall=(
-            stall if stall_direct is None else stall_direct,
-            stall if stall_relay is None else stall_relay,
-        ),
+        stall=chosen_stalls(route, stall, stall_direct, stall_relay),
         planes=chosen_planes("read-planes", read_planes, machine),
         writes=with_refused_writes(machine, writes, refusals),
         refused=refused_reads(machine, refusals),
@@ -141,6 +148,7 @@ def simulate(
         request_pages=pages,
         piece_bytes=0 if pages else read_bytes,
     )
+    check_written(run)
     chosen = chosen_simulator(simulator, machine)
     with console.err.status("building the simulator if it is new, then simulating ..."):
         result = read(run, simulator=chosen, waves=waves_out)

@@ -92,7 +92,9 @@ Drain = Annotated[str, _option(READS, what=f"What leaves together: {_one_of(DRAI
 
 # Writes ------------------------------------------------------------------------------------------
 
-WriteWaves = Annotated[int, _option(WRITES, what="Page waves of KV to write beside the reads.")]
+WriteWaves = Annotated[
+    int, _option(WRITES, what="Page waves to write, beside the reads or before them.")
+]
 WritePlanes = Annotated[
     str | None, _option(WRITES, what="Writes keep to these planes.", metavar="FIRST:END")
 ]
@@ -177,11 +179,15 @@ StallDirect = Annotated[
 StallRelay = Annotated[
     int | None, _option(FAULTS, what="The same of the Relay path alone.", **_CLOCKS)
 ]
-FailPrograms = Annotated[int, _option(FAULTS, what="Of 256 programs, how many fail on average.")]
+FailPrograms = Annotated[
+    int, _option(FAULTS, what="Of 256 programs, how many fail on average, 0 to 256.")
+]
 FailProgramAt = Annotated[
     int, _option(FAULTS, what="Number of the one program that fails; 0 for none.")
 ]
-FailErases = Annotated[int, _option(FAULTS, what="Of 256 erases, how many fail on average.")]
+FailErases = Annotated[
+    int, _option(FAULTS, what="Of 256 erases, how many fail on average, 0 to 256.")
+]
 EccBeats = Annotated[
     int, _option(FAULTS, what="Of the beats stored first, how many get wrong bits.")
 ]
@@ -193,7 +199,13 @@ EccBits = Annotated[
         metavar="BIT[,BIT]",
     ),
 ]
-EccWord = Annotated[int | None, _option(FAULTS, what="Which word of the beats. Word 0 by default.")]
+EccWord = Annotated[
+    int | None,
+    _option(
+        FAULTS,
+        what="Which word of the beats, 0 to 127 in paper, 0 to 7 in mini. Word 0 by default.",
+    ),
+]
 Refuse = Annotated[
     list[str] | None,
     _option(

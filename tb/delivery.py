@@ -33,29 +33,26 @@ def misdelivered(what: ReadRun, beats: int, address_sum: int) -> int:
     return int(address_sum != want_sum % 2**64)
 
 
-def stale(what: ReadRun, version_sum: int, versioned_sum: int) -> bool | None:
+def stale(what: ReadRun, version_sum: int, versioned_sum: int, *, failures: int = 0) -> bool | None:
     """Whether some page did not come in the version that was written last.
 
     Args:
         what: A run whose data had no error.
         version_sum: Sum of the versions of all beats.
         versioned_sum: Sum of version times number of the beat.
+        failures: Programs and erases that failed, and written pages that the SRAM spoilt.
 
     Returns:
         ``None`` where the requests do not say which version that is: reads beside writes, writes of
-        two ports, pages that were given up, and writes that fail for a fault.
+        two ports, pages that were given up, and writes that failed.
     """
     if not what.writes:
         return bool(version_sum or versioned_sum)
-    faults = what.faults
     if (
-        not what.writes_first
+        failures
+        or not what.writes_first
         or len({write.port for write in what.writes}) > 1
         or any(write.operation != Operation.WRITE for write in what.writes)
-        or faults.programs
-        or faults.erases
-        or faults.program_at
-        or (faults.ecc_beats and len(faults.ecc_bits) > 1)
     ):
         return None
     versions = np.zeros(what.machine.geometry.stack_pages, dtype=np.uint8)

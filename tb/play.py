@@ -80,6 +80,9 @@ def play(
         )
     errors = report["errors"] + misdelivered(what, beats, report["address_sum"])
     registers = report["registers"]
+    uncorrected = sum(die["ecc_uncorrected"] for die in registers)
+    failures = report["program_failures"] + report["erase_failures"]
+    failures += min(report["page_failures"], uncorrected)
     return ReadResult(
         run=what,
         fill=fill,
@@ -93,7 +96,9 @@ def play(
         wave_ends=tuple(report["wave_ends"]),
         senses=report["senses"],
         data_errors=errors,
-        stale=None if errors else stale(what, report["version_sum"], report["versioned_sum"]),
+        stale=None
+        if errors
+        else stale(what, report["version_sum"], report["versioned_sum"], failures=failures),
         violations=report["violations"],
         poisoned=report["poisoned"],
         read_statuses=by_status(report["read_status"]),
@@ -115,7 +120,7 @@ def play(
         counters={name: sum(die[name] for die in registers) for name in COUNTERS},
         shown=tuple({name: die[name] for name in SHOWN} for die in registers),
         corrected=sum(die["ecc_corrected"] for die in registers),
-        uncorrected=sum(die["ecc_uncorrected"] for die in registers),
+        uncorrected=uncorrected,
         requests=tuple(Stamps(**stamps) for stamps in report["requests"]),
         samples=tuple(Sample(*sample) for sample in report["samples"]),
         waveform=result.waves,

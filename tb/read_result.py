@@ -202,6 +202,15 @@ class ReadResult:
             wave_ends=self.wave_ends,
         )
 
+    @property
+    def named_blocks(self) -> list[dict[str, int]]:
+        """What was answered about each erase block, with its stack and its name."""
+        return [
+            {"stack": stack, **dict(zip(BLOCK_PARTS, asked, strict=True)), **answer}
+            for stack, answers in enumerate(self.blocks)
+            for asked, answer in zip(self.run.blocks, answers, strict=True)
+        ]
+
     def as_json(self) -> dict:
         """The fields of ``pagewave simulate --json``."""
         return {
@@ -227,11 +236,7 @@ class ReadResult:
             "senses": self.senses,
             "writes": self.writes.as_json(),
             "read_statuses": by_name(self.read_statuses),
-            "blocks": [
-                {"stack": stack, **dict(zip(BLOCK_PARTS, asked, strict=True)), **answer}
-                for stack, answers in enumerate(self.blocks)
-                for asked, answer in zip(self.run.blocks, answers, strict=True)
-            ],
+            "blocks": self.named_blocks,
             "counters": self.counters,
             "status": list(self.shown),
             "ecc_corrected": self.corrected,

@@ -25,6 +25,21 @@ class Refusal(enum.Enum):
     def of_read(self) -> bool:
         return self in (Refusal.READ_ADDRESS, Refusal.READ_PIECE)
 
+    @property
+    def status(self) -> Status:
+        """How it must end."""
+        return _STATUS[self]
+
+
+_STATUS = {
+    Refusal.READ_ADDRESS: Status.BAD_ADDRESS,
+    Refusal.READ_PIECE: Status.BAD_ADDRESS,
+    Refusal.WRITE_ADDRESS: Status.BAD_ADDRESS,
+    Refusal.OVERLAP: Status.OVERLAP,
+    Refusal.ORDER: Status.ORDER,
+    Refusal.OWNER: Status.ILLEGAL_OWNER,
+}
+
 
 def refused_reads(
     machine: Machine, kinds: tuple[Refusal, ...]
@@ -44,7 +59,8 @@ def with_refused_writes(
     What is trimmed or released comes last: its blocks may be anybody's then.
 
     Raises:
-        InputError: nothing is written that could be in the way.
+        InputError: nothing is written that could be in the way, or all pages of the block that was
+            written last may be written next.
     """
     kinds = tuple(kind for kind in kinds if not kind.of_read)
     if not kinds:
@@ -55,10 +71,10 @@ def with_refused_writes(
         )
     first = writes[0]
 
-    def vain(page: int, status: Status, *, pages: int = 1, **fields) -> WriteRequest:
+    def vain(kind: Refusal, page: int, **fields) -> WriteRequest:
         return WriteRequest(
-            first=page, pages=pages, port=first.port, version=NEVER_WRITTEN, expects=status,
-            **{"owner": first.owner, **fields},
+            first=page, port=first.port, version=NEVER_WRITTEN, expects=kind.status,
+            **{"pages": 1, "owner": first.owner, "barrier": True, **fields},
         )  # fmt: skip
 
     done = [write for write in writes if write.operation is Operation.WRITE]
@@ -66,23 +82,29 @@ def with_refused_writes(
     last = done[-1]
     for kind in kinds:
         if kind is Refusal.WRITE_ADDRESS:
-            page = machine.geometry.stack_pages - 1
-            done.append(vain(page, Status.BAD_ADDRESS, pages=2, barrier=True))
+            done.append(vain(kind, machine.geometry.stack_pages - 1, pages=2))
         elif kind is Refusal.OVERLAP:
-            # Right behind it, while its pages are programmed.
-            done.insert(1, vain(first.first, Status.OVERLAP))
+            # Right behind the first, sent as soon as the link has taken that: its pages still come.
+            done.insert(1, vain(kind, first.first, barrier=False))
         elif kind is Refusal.ORDER:
-            done.append(vain(_out_of_turn(machine, last), Status.ORDER, barrier=True))
+            done.append(vain(kind, _out_of_turn(machine, last)))
         elif kind is Refusal.OWNER:
-            done.append(
-                vain(first.first, Status.ILLEGAL_OWNER, owner=OTHER[first.owner], barrier=True)
-            )
+            done.append(vain(kind, first.first, owner=OTHER[first.owner]))
     return (*done, *others)
 
 
 def _out_of_turn(machine: Machine, write: WriteRequest) -> int:
-    """A page of the block that ``write`` wrote last, not its first nor its next."""
+    """A page of the block that ``write`` wrote last, not its first nor its next.
+
+    Raises:
+        InputError: it has none, since its blocks are too small.
+    """
     g = machine.geometry
     last = (write.first + write.pages - 1) // g.wave_pages  # its row
-    row = last if last % g.pages_per_block else last + 2
-    return row * g.wave_pages + write.first % g.wave_pages
+    page = last % g.pages_per_block
+    if not page and g.pages_per_block < 3:
+        raise InputError(
+            f"refuse is 'order': the writes end with page 0 of blocks of {g.pages_per_block} "
+            f"pages in preset {machine.name!r}, which leaves no page out of turn; write more rows"
+        )
+    return (last if page else last + 2) * g.wave_pages + write.first % g.wave_pages

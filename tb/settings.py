@@ -9,6 +9,8 @@ from hw.registers.hbf import hbf_resets
 from hw.sram.secded import CHECK_BITS, DATA_BITS
 
 DICE = 256  # sides; a fault strikes so many of them
+SLICE_BELOW_US = 8000
+WORD_BITS = DATA_BITS + CHECK_BITS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +32,10 @@ class Modes:
     collect: bool = True
 
     def __post_init__(self) -> None:
-        if self.suspend_slice_us is not None and not 0 < self.suspend_slice_us < 8000:
+        if self.suspend_slice_us is not None and not 0 < self.suspend_slice_us < SLICE_BELOW_US:
             raise InputError(
-                f"suspend_slice_us is {self.suspend_slice_us!r}: must be more than 0 and under 8000"
+                f"suspend_slice_us is {self.suspend_slice_us!r}: must be more than 0 and under "
+                f"{SLICE_BELOW_US}"
             )
 
     def registers(self, machine: Machine) -> dict[str, int]:
@@ -81,11 +84,12 @@ class Faults:
             value = getattr(self, name)
             if not 0 <= value < below:
                 raise InputError(f"faults.{name} is {value!r}: must be 0 to {below - 1}")
-        word = DATA_BITS + CHECK_BITS
         if not 1 <= len(self.ecc_bits) <= 2 or len({*self.ecc_bits}) != len(self.ecc_bits):
-            raise InputError(f"faults.ecc_bits is {self.ecc_bits!r}: must be one or two bits")
-        if not all(0 <= bit < word for bit in self.ecc_bits):
-            raise InputError(f"faults.ecc_bits is {self.ecc_bits!r}: must be 0 to {word - 1}")
+            raise InputError(
+                f"faults.ecc_bits is {self.ecc_bits!r}: must be one bit or two different ones"
+            )
+        if not all(0 <= bit < WORD_BITS for bit in self.ecc_bits):
+            raise InputError(f"faults.ecc_bits is {self.ecc_bits!r}: must be 0 to {WORD_BITS - 1}")
 
     def nand(self) -> dict[str, int]:
         """Inputs of the memory system."""

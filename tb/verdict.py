@@ -3,14 +3,14 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from hw.ucie.transaction import Operation, Status
-from tb.delivery import wanted_beats
-from tb.reads import ReadRun
+from hw.ucie.transaction import Status
+from tb.excuses import excused_beats, excused_writes, failed_words, planted_words
 
 if TYPE_CHECKING:
     from tb.read_result import ReadResult
+
+# How requests may end when a page that they need has failed, or was collected since.
+_CONSEQUENCES = {Status.PROGRAM_FAILED, Status.ORDER, Status.ILLEGAL_OWNER}
 
 
 def wrongs(result: "ReadResult") -> list[str]:
@@ -19,66 +19,86 @@ def wrongs(result: "ReadResult") -> list[str]:
     if result.violations:
         rules = ", ".join(result.broken_rules)
         found.append(f"{result.violations} NAND rules were broken ({rules})")
-    if result.writes.wrong_beats:
-        found.append(f"{result.writes.wrong_beats} wrong beats reached the NAND")
+    wrong, excused = result.writes.wrong_beats, excused_writes(result)
+    if wrong > excused:
+        found.append(f"{wrong} wrong beats reached the NAND{_accounted(excused)}")
     if result.stale:
         found.append("pages did not come as they were written last")
-    if (excused := excused_beats(result)) is not None and result.data_errors > excused:
-        found.append(f"{result.data_errors} beats are wrong, and the faults account for {excused}")
-    found += _wrong_statuses(result)
+    if (excused_reads := excused_beats(result)) is not None and result.data_errors > excused_reads:
+        found.append(
+            f"{result.data_errors} beats are wrong, and erased pages and faults account for "
+            f"{excused_reads}"
+        )
+    return found + _faults_not_asked_for(result) + _wrong_statuses(result)
+
+
+def _accounted(excused: int) -> str:
+    return f", and faults account for {excused}" if excused else ""
+
+
+def _faults_not_asked_for(result: "ReadResult") -> list[str]:
+    """More failures than were planted."""
+    run, writes = result.run, result.writes
+    faults, any_number = run.faults, 2**64
+    found = []
+    for what, count, most in (
+        (
+            "programs failed",
+            writes.program_failures,
+            any_number if faults.programs else run.topology.pairs * bool(faults.program_at),
+        ),
+        ("erases failed", writes.erase_failures, any_number if faults.erases else 0),
+        ("words of the SRAM were corrected", result.corrected, planted_words(run, bits=1)),
+        ("words of the SRAM were uncorrectable", result.uncorrected, planted_words(run, bits=2)),
+    ):
+        if count > most:
+            found.append(f"{count} {what}, not {most} as asked for")
     return found
-
-
-def excused_beats(result: "ReadResult") -> int | None:
-    """How many wrong beats the faults of a run explain at most; ``None`` for any number.
-
-    A word that cannot be corrected spoils its beat. A failed program spoils its page and a failed
-    erase all pages of its block, each as often as it is read.
-    """
-    run, machine = result.run, result.run.machine
-    torn = run.modes.suspend and result.writes.erases and not run.writes_first
-    if run.corrupt or torn:  # a read may meet an erase that is suspended
-        return None
-    pages = (
-        result.writes.program_failures
-        + result.writes.erase_failures * machine.geometry.pages_per_block
-    )
-    excused = pages * machine.page_beats * _reads_of_a_page(run) if pages else 0
-    return excused + result.uncorrected * (len(run.faults.ecc_bits) == 2)
-
-
-def _reads_of_a_page(run: ReadRun) -> int:
-    """How often the page that is read most is read."""
-    beats = run.machine.page_beats
-    begins = np.zeros(run.machine.geometry.stack_pages + 1, dtype=np.int64)
-    for wanted in wanted_beats(run):
-        begins[wanted.start // beats] += 1
-        begins[(wanted.stop - 1) // beats + 1] -= 1
-    return int(begins.cumsum().max())
 
 
 def _wrong_statuses(result: "ReadResult") -> list[str]:
     """Requests that should have been refused and were not, or the other way round."""
-    run, pairs = result.run, result.run.topology.pairs
-    reads = {Status.BAD_ADDRESS: len(run.refused)} if run.refused else {}
-    reads[Status.OK] = len(run.requests())
+    run = result.run
+    reads = Counter({Status.BAD_ADDRESS: len(run.refused), Status.OK: len(run.requests())})
     found = []
-    if result.read_statuses != reads:
+    if Counter(result.read_statuses) != reads:
         found.append(f"reads ended with {_named(result.read_statuses)}, not {_named(reads)}")
-    faults, have = run.faults, result.writes.statuses
-    if faults.programs or faults.program_at or faults.erases or result.uncorrected:
-        return found  # one page that fails makes others fail
-    writes = {
-        status: count * pairs
-        for status, count in Counter(write.expects for write in run.writes).items()
-    }
-    # TRIM and RELEASE meet the collection of their blocks in the background: either may be first.
-    exact = all(write.operation is Operation.WRITE for write in run.writes)
-    fewer = any(have.get(status, 0) < count for status, count in writes.items() if status)
-    if fewer or (exact and have != writes):
-        found.append(f"writes ended with {_named(have)}, not {_named(writes)}")
-    return found
+    return found + _wrong_writes(result)
+
+
+def _wrong_writes(result: "ReadResult") -> list[str]:
+    run, writes = result.run, result.writes
+    want: Counter[Status] = Counter()
+    free = 0  # requests that end with OK or, where collection was first, with ILLEGAL_OWNER
+    for write in run.writes:
+        if write.races_collection and run.modes.collect:
+            free += run.topology.pairs
+        else:
+            want[write.expects] += run.topology.pairs
+    spoilt = failed_words(result)
+    failed = writes.program_failures or writes.erase_failures or spoilt
+    have = Counter(writes.statuses)
+    more = {status for status in Status if have[status] > want[status]}
+    fewer = {status for status in Status if have[status] < want[status]}
+    may_be_more = {Status.OK, Status.ILLEGAL_OWNER} if free else set()
+    may_be_fewer: set[Status] = set()
+    if failed:  # one page that fails makes others fail
+        may_be_more |= _CONSEQUENCES
+        may_be_fewer = {Status.OK}
+    to_tell = writes.program_failures or (spoilt and writes.wrong_beats)
+    if (
+        have.total() == want.total() + free
+        and more <= may_be_more
+        and fewer <= may_be_fewer
+        and have[Status.OK] <= want[Status.OK] + free
+        and (have[Status.PROGRAM_FAILED] or not to_tell)
+    ):
+        return []
+    also = f" and {free} OK or ILLEGAL_OWNER" if free else ""
+    return [f"writes ended with {_named(writes.statuses)}, not {_named(want)}{also}"]
 
 
 def _named(statuses: dict[Status, int]) -> str:
-    return ", ".join(f"{count} {status.name}" for status, count in sorted(statuses.items()))
+    return ", ".join(
+        f"{count} {status.name}" for status, count in sorted(statuses.items()) if count
+    )

@@ -24,6 +24,8 @@ class WriteRequest:
         barrier: It is sent only when all writes that its port sent before have been answered; for
             runs in which only that port writes.
         expects: Status with which it must end, where the run plants no faults.
+        races_collection: A block of it may be collected before, which makes it end with
+            ``ILLEGAL_OWNER``.
     """
 
     first: int
@@ -35,6 +37,7 @@ class WriteRequest:
     relocated: bool = False
     barrier: bool = False
     expects: Status = Status.OK
+    races_collection: bool = False
 
     def check(self, where: str, machine: Machine, topology: Topology) -> None:
         """Refuse what the package cannot be asked for.
@@ -77,6 +80,7 @@ def kv_writes(
     trim: bool = False,
     release: bool = False,
     relocated: bool = False,
+    named: str = "waves",
 ) -> tuple[WriteRequest, ...]:
     """Page waves from row 0 of some planes on.
 
@@ -90,6 +94,7 @@ def kv_writes(
         trim: Give them all up in the end, so that full blocks are collected.
         release: Take the owner from their blocks after that.
         relocated: They move what was written before, elsewhere.
+        named: What ``waves`` is called where it is refused.
 
     Raises:
         InputError: they do not fit.
@@ -97,16 +102,29 @@ def kv_writes(
     g = machine.geometry
     if waves * g.planes % max(1, len(planes)):
         raise InputError(
-            f"waves is {waves!r}: must fill whole rows of the {len(planes)} planes from "
+            f"{named} is {waves!r}: must fill whole rows of the {len(planes)} planes from "
             f"{planes.start} to {planes.stop - 1}"
         )
     rows = waves * g.planes // max(1, len(planes))
     if not 0 < rows <= g.rows:
         raise InputError(
-            f"waves is {waves!r}: must be 1 to {g.rows * len(planes) // g.planes} in planes "
+            f"{named} is {waves!r}: must be 1 to {g.rows * len(planes) // g.planes} in planes "
             f"{planes.start} to {planes.stop - 1}"
         )
     at = AddressMap(g)
+    weight = owner is Owner.WEIGHT
+
+    def ends(operation: Operation) -> Status:
+        """TRIM is for KV; RELEASE for weights, and for KV that has been given up."""
+        refused = operation is Operation.TRIM and weight
+        refused |= operation is Operation.RELEASE and not (weight or trim)
+        return Status.ILLEGAL_OWNER if refused else Status.OK
+
+    def races(operation: Operation, run: Run) -> bool:
+        """It releases blocks that are full and given up."""
+        row = run.first // g.wave_pages
+        full = (row // g.pages_per_block + 1) * g.pages_per_block <= rows
+        return operation is Operation.RELEASE and trim and not weight and full
 
     def runs(written: range) -> list[Run]:
         return at.split(at.plane_runs(planes, written), MAX_PAGES)
@@ -131,6 +149,8 @@ def kv_writes(
             owner=owner,
             relocated=relocated,
             barrier=k == 0 and n > 0,
+            expects=ends(operation),
+            races_collection=races(operation, run),
         )
         for n, (operation, version, of_pass) in enumerate(passes)
         for k, run in enumerate(of_pass)

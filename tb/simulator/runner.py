@@ -14,10 +14,10 @@ from xml.etree import ElementTree
 from cocotb_tools import config
 
 from tb.simulator.builds import Build
-from tb.simulator.tools import REPOSITORY, Simulator, cocotb_environment, executable
+from tb.simulator.directories import default_directory
+from tb.simulator.tools import Simulator, cocotb_environment, executable
 from tb.simulator.verilog import TOP
 
-RUNS = REPOSITORY / "build" / "runs"
 _LOG_LINES = 30
 # The only files whose failed assertions are explained. To rewrite the assertions of all imported
 # files costs seconds of each run, where Python may not keep what it compiles.
@@ -90,13 +90,14 @@ def run(
             more; Icarus's holds all. If left out, the environment's ``WAVES_DIR`` makes every
             run write one there.
         directory: Emptied and used as the working directory of the run; by default one under
-            ``build/runs``, named after module, test, seed, simulator and pytest's test.
+            ``build/runs``, named after module, test, seed, simulator and pytest's test, which no
+            other thread or process uses as long as this one lives.
 
     Raises:
         BenchFailed: a test failed, none ran, or the simulator broke off.
     """
     seed = default_seed() if seed is None else seed
-    directory = directory or _default_directory(build, module, test, seed)
+    directory = directory or default_directory(build, module, test, seed)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     directory = directory.resolve()
@@ -127,14 +128,6 @@ def run(
             command, cwd=directory, env=os.environ | environment, stdout=log, stderr=log
         ).returncode
     return _judge(directory, status, seed, waves, again)
-
-
-def _default_directory(build: Build, module: str, test: str | None, seed: int) -> Path:
-    name = f"{module}.{test or 'all'}-{build.design.name}-{build.simulator}-{seed}"
-    # Several runs of one bench differ only in `env`; pytest's test tells them apart, with its file,
-    # since tests of two files may run at once.
-    pytest_test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-    return RUNS / re.sub(r"[^\w.-]+", "-", f"{name}-{pytest_test}").strip("-")
 
 
 def _command(build: Build, waves: Path | None) -> list[str]:

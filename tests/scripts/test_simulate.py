@@ -61,7 +61,7 @@ def test_registers_reach_the_rtl(verilator, capsys):
         (["--pairs", "0"], "Topology.pairs is 0"),
         (["--tsv-tbps", "9"], "Tsv.bytes_per_s"),
         (["--link-tbps", "0"], "Link.usable_bytes_per_s"),
-        (["--t-read-us", "-1"], "NandTiming.t_read_ns"),
+        (["--t-read-us", "-1"], "t-read-us is -1.0: must be"),
         (["--sense", "half"], "sense 'half' is unknown"),
         (["--simulator", "spice"], "simulator 'spice' is unknown"),
         (["--simulator", "icarus", "--preset", "paper"], "use verilator"),
@@ -160,6 +160,9 @@ def test_suspend_lets_reads_pass(corner):
     beside = ["--write-waves", "1", "--t-program-us", "20", "--waves", "2"]
     alone, suspended = corner(*beside), corner(*beside, "--suspend", "--suspend-slice-us", "1")
     assert alone["counters"]["suspends"] == 0 < suspended["counters"]["suspends"]
+    last = "last_byte_ns"
+    assert suspended["delivered"][last] < alone["delivered"][last]
+    assert suspended["writes"]["end"] > alone["writes"]["end"]  # which pays for it
 
 
 def test_reads_and_writes_keep_to_their_planes(corner):
@@ -267,7 +270,6 @@ def test_paths_may_stall_apart(corner):
 
     usual, slow = (bytes_per_s(*o)["cycles"] for o in ([], ["--stall-relay", "240"]))
     assert slow > 2 * usual
-    assert corner("--stall-relay", "240")["cycles"] == corner()["cycles"]  # Direct alone
     assert corner("--stall", "240", "--stall-direct", "0")["cycles"] == corner()["cycles"]
     assert corner("--stall-direct", "240")["cycles"] > corner()["cycles"]
 
@@ -286,43 +288,3 @@ def test_bit_errors_are_corrected_or_poison(corner):
     assert two["status"][0]["ecc_first_syndrome"] == COLUMNS[5] ^ COLUMNS[70]
     assert (two["ecc_corrected"], two["ecc_uncorrected"]) == (0, 3)
     assert two["poisoned"] >= 1 and two["data_errors"] == 3
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--rewrite"], "write-waves is 0: must be at least 1"),
-        (["--write-waves", "-1"], "write-waves is -1"),
-        (["--write-waves", "1", "--write-from", "cpu"], "write-from 'cpu' is unknown"),
-        (["--write-waves", "1", "--write-owner", "me"], "write-owner 'me' is unknown"),
-        (["--write-waves", "1", "--write-planes", "0:3"], "must fill whole rows"),
-        (["--read-planes", "0:3"], "must fill whole rows"),
-        (["--write-waves", "1", "--write-planes", "3:9"], "write-planes is '3:9'"),
-        (["--write-waves", "1", "--writes-first", "--trim"], "trim is given with --writes-first"),
-        (["--write-waves", "1", "--writes-first", "--rewrite", "--waves", "2"], "waves is 2"),
-        (["--read-planes", "1"], "read-planes is '1'"),
-        (["--read-bytes", "65"], "read-bytes is 65"),
-        (["--drain", "half"], "drain 'half' is unknown"),
-        (["--fail-programs", "300"], "faults.programs is 300"),
-        (["--ecc-beats", "1", "--ecc-bits", "a"], "ecc-bits is 'a'"),
-        (["--ecc-bits", "5"], "ecc-bits is '5': goes with --ecc-beats"),
-        (["--ecc-word", "0"], "ecc-word is 0: goes with --ecc-beats"),
-        (["--ecc-beats", "1", "--ecc-word", "8"], "ecc-word is 8: must be 0 to 7"),
-        (["--release"], "write-waves is 0: must be at least 1"),
-        (["--refuse", "all"], "refuse 'all' is unknown"),
-        (["--refuse", "order"], "refuse is 'order': needs writes"),
-        (["--block", "0:0"], "block is '0:0': must be DIE:SUBARRAY:BLOCK"),
-        (["--block", "0:99:0"], "block 0:99:0 has subarray 99: must be 0 to 31"),
-        (["--ecc-beats", "1", "--ecc-bits", "5,72"], "faults.ecc_bits is (5, 72)"),
-        (["--suspend", "--suspend-slice-us", "0"], "suspend_slice_us is 0.0"),
-        (["--suspend-slice-us", "1"], "suspend-slice-us is 1.0: goes with --suspend"),
-        (["--t-wb-ns", "-1"], "NandTiming.t_wb_ns"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_bad_corners_end_in_one_line(options, words, capsys):
-    assert main([*CORNER, *options]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert words in captured.err
-    assert captured.err.count("\n") == 1

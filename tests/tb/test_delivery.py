@@ -66,7 +66,9 @@ def test_what_the_requests_do_not_say_is_not_judged():
     assert stale(listed(writes=(write,)), 0, 0) is None
     other = dataclasses.replace(write, port="writeback")
     assert stale(after(write, other), 0, 0) is None
-    assert stale(after(write, faults=Faults(programs=1)), 0, 0) is None
+    assert stale(after(write), 0, 0, failures=1) is None
+    faults = Faults(programs=1)  # that did not strike
+    assert stale(after(write, faults=faults), 4 * 2, 80 + 86 + 88) is not None
     assert stale(after(*kv_writes(MINI, waves=1, planes=PLANES, trim=True)), 0, 0) is None
 
 
@@ -94,13 +96,13 @@ def test_reads_after_writes_bring_what_was_written(verilator, port, rewrite):
     # docs/hardware.md.
     if rewrite:
         assert result.data_errors == 4 * wave
-        assert result.stale is None
+        assert (result.stale, wrongs(result)) == (None, [])
     else:
         assert (result.data_errors, result.stale, wrongs(result)) == (0, False, [])
 
 
 def test_a_write_that_did_not_arrive_is_seen(verilator, monkeypatch):
-    monkeypatch.setattr("tb.play.stale", lambda what, *sums: stale(listed(), *sums))
+    monkeypatch.setattr("tb.play.stale", lambda what, *sums, failures: stale(listed(), *sums))
     what = after_writes("write", False).run
     result = play(build(design(MINI, ONE_PAIR)), what)
     assert wrongs(result) == ["pages did not come as they were written last"]

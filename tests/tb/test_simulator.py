@@ -1,6 +1,10 @@
 """The simulator runner: export, cached builds, runs, waves and failures."""
 
 import json
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -100,6 +104,51 @@ def test_seed_decides_what_is_random(verilator, tmp_path):
 
     assert draw(7, "first") == draw(7, "again")
     assert draw(7, "first") != draw(8, "other")
+
+
+# Runs the bench of the seed until told to end, and says where.
+OTHER_PROCESS = """
+import sys
+from tb.simulator import run
+from tests.tb.test_simulator import BENCH, DESIGN, build
+print(run(build(DESIGN), BENCH, test="draws", seed=int(sys.argv[1])).directory, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_runs_of_one_name_beside_each_other_keep_their_own_results(verilator):
+    def draws(_):
+        result = run(ready, BENCH, test="draws", seed=7)
+        return result.directory, (result.directory / "draw.json").read_text()
+
+    ready = build(DESIGN, verilator)
+    directory, drawn = draws(0)
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER_PROCESS, "8"], cwd=REPOSITORY, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as other:  # fmt: skip
+        others = Path(other.stdout.readline().strip())
+        with ThreadPoolExecutor(2) as workers:
+            threads = list(workers.map(draws, range(2)))
+        assert draws(0) == (directory, drawn)  # one after the other, in the same place
+        other.stdin.close()
+    assert others.name.startswith(BENCH) and others != directory
+    assert {others, directory}.isdisjoint(where for where, _ in threads)
+    assert {what for _, what in threads} == {drawn} != {(others / "draw.json").read_text()}
+    assert all((where / "rerun.sh").exists() for where in (directory, others))
+
+
+def test_runs_of_one_name_at_the_same_time_do_not_meet(verilator):
+    ready = build(DESIGN, verilator)
+    begin = threading.Barrier(2)
+
+    def both(_):
+        begin.wait()
+        return run(ready, BENCH, seed=7)
+
+    with ThreadPoolExecutor(2) as workers:
+        first, second = workers.map(both, range(2))
+    assert first.tests == second.tests and first.directory != second.directory
 
 
 def test_waves_hold_control_signals(simulator, tmp_path):
