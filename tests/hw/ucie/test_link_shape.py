@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Sizes of a link, from a machine and by hand."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The wires of the modules: everything comes later, and nothing else happens to it."""
 
 import random
