@@ -9,7 +9,7 @@ from hw.presets import PRESETS, TOPOLOGIES, preset, topology
 
 
 def test_no_logic_looks_at_presets():
-    # The fingerprint of the RTL leaves them out. What writes pages of the documentation is no logic.
+    # The fingerprint of the RTL leaves them out. What writes pages is no logic.
     others = ("presets.py", "channel_page.py")
     files = [path for path in source.ROOT.rglob("*.py") if path.name not in others]
     assert len(files) > 20
