@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib.wiring import In
 
 from hw.ucie.link_end import Channel
@@ -11,6 +11,7 @@ from hw.ucie.ucie_end import UcieEnd
 from tb.link_pair import ENDS, LinkPair
 from tb.vip.flit_channel import DICE_BITS
 from tb.vip.module_channel import ModuleChannel
+from tb.vip.xorshift import xorshift
 
 PEER_CLOCKS = 5  # of the sideband, each way
 
@@ -89,12 +90,8 @@ class UciePair(LinkPair):
 
     def _dice(self, m: Module, k: int, bits: int):
         """Whether a word is struck in this clock, and a mask with one bit."""
-        state = Signal(64, init=0x9E3779B97F4A7C15 * (k + 1) % 2**64, name=f"dice{k}")
-        # Marsaglia, "Xorshift RNGs", 2003, with 64 bits and the triple 13, 7, 17.
-        x = state ^ (state << 13)[:64]
-        x = x ^ (x >> 7)
-        m.d.sync += state.eq((x ^ (x << 17))[:64])
+        state = xorshift(m, f"dice{k}", bits=64, stream=k + 1)
         at = (state[25:37] * bits)[12:]
         one = slots_up(m, f"flip{k}", Const(1, 1), at, slot_bits=1, most=bits - 1)
         end = k // self._shape.modules
-        return state[:DICE_BITS] < self.error_rate[end], Cat(one)[:bits]
+        return state[:DICE_BITS] < self.error_rate[end], one[:bits]

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from hw.params import Machine
 from hw.ucie.transaction import ADDRESS_UNIT_BYTES, BeatStream
 from tb.vip.content import VERSION_BITS, BeatContent
+from tb.vip.xorshift import xorshift
 
 
 class BeatChecker(wiring.Component):
@@ -46,11 +47,7 @@ class BeatChecker(wiring.Component):
         m = Module()
         lanes = self._machine.lanes
         beat_units = self._machine.link.beat_bytes // ADDRESS_UNIT_BYTES
-        # Marsaglia's xorshift32.
-        random = Signal(32, init=(0x9E3779B9 * (2 * self._seed + 1)) & 0xFFFFFFFF)
-        left, right = Signal(32), Signal(32)
-        m.d.comb += [left.eq(random ^ (random << 13)), right.eq(left ^ (left >> 17))]
-        m.d.sync += random.eq(right ^ (right << 5))
+        random = xorshift(m, "random", bits=32, stream=2 * self._seed + 1)
 
         m.submodules.content = content = BeatContent(stack=self._stack, lanes=lanes)
         number = self.i.header.address >> (beat_units.bit_length() - 1)

@@ -11,6 +11,7 @@ from hw.ucie.crc import INJECTION
 from hw.ucie.flit import FlitFormat
 from hw.ucie.flit_codec import FlitPort
 from hw.ucie.slot_shift import slots_up
+from tb.vip.xorshift import xorshift
 
 DICE_BITS = 24
 BURST_BITS = 16  # at most
@@ -99,11 +100,7 @@ class FlitChannel(wiring.Component):
     def _dice(self, m: Module, k: int) -> tuple[Value, Value]:
         """Whether flit ``k`` of this clock is struck, and which bits."""
         bits = 4 * self._format.flit_bytes  # of a half
-        state = Signal(64, init=0x9E3779B97F4A7C15 * (8 * self._seed + k + 1) % 2**64, name=f"s{k}")
-        # Marsaglia, "Xorshift RNGs", 2003, with 64 bits and the triple 13, 7, 17.
-        x = state ^ (state << 13)[:64]
-        x = x ^ (x >> 7)
-        m.d.sync += state.eq((x ^ (x << 17))[:64])
+        state = xorshift(m, f"s{k}", bits=64, stream=8 * self._seed + k + 1)
 
         def below(first: int, size: int) -> Value:
             """Ten bits of the dice as a number below ``size``."""

@@ -12,6 +12,7 @@ from hw.ucie.credit import CreditCounter, RequestReceiver, RequestSender
 from hw.ucie.pacer import RATE_BITS, FramePacer
 from hw.ucie.transaction import DataPort, MessageClass, RequestPort
 from tb.vip.content import BeatContent
+from tb.vip.xorshift import xorshift
 
 NUMBER_BITS = 32
 SIDES = 256  # of the dice
@@ -19,12 +20,7 @@ SIDES = 256  # of the dice
 
 def dice(m: Module, name: str, seed: int) -> Value:
     """Eight bits that are new in each clock."""
-    state = Signal(32, init=(0x9E3779B9 * (2 * seed + 1)) % 2**32, name=name)
-    # Marsaglia, "Xorshift RNGs", 2003, with 32 bits and the triple 13, 17, 5.
-    x = state ^ (state << 13)[:32]
-    x = x ^ (x >> 17)
-    m.d.sync += state.eq((x ^ (x << 5))[:32])
-    return state[8:16]
+    return xorshift(m, name, bits=32, stream=2 * seed + 1)[8:16]
 
 
 class BeatSource(wiring.Component):
