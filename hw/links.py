@@ -19,6 +19,7 @@ class LinkPorts:
         path: The attribute of :class:`hw.params.Topology` with which the link is there.
         forward: Channels from near to far: ports of sender and receiver, by what they carry.
         backward: Channels from far to near, likewise.
+        reset: The reset ports of near and far.
         chunked: A credit of ``data`` stands for a chunk of the relay buffer, not for a beat.
     """
 
@@ -28,6 +29,7 @@ class LinkPorts:
     path: str
     forward: PortNames
     backward: PortNames
+    reset: tuple[str, str]
     chunked: bool = False
 
 
@@ -45,6 +47,7 @@ LINK_A = LinkPorts(
         "data": ("a_data", "direct_data"),
         "reply": ("a_reply", "direct_reply"),
     },
+    reset=("direct_reset", "a_reset"),
 )
 LINK_B = LinkPorts(
     name="link_b",
@@ -56,6 +59,7 @@ LINK_B = LinkPorts(
         "data": ("b_data", "relay_data"),
         "reply": ("b_reply", "relay_reply"),
     },
+    reset=("relay_reset", "b_reset"),
 )
 LINK_C = LinkPorts(
     name="link_c",
@@ -71,6 +75,7 @@ LINK_C = LinkPorts(
         "data": ("c_data", "c_data"),
         "reply": ("c_reply", "c_reply"),
     },
+    reset=("c_reset", "c_reset"),
     chunked=True,
 )
 

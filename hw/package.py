@@ -38,6 +38,8 @@ class Package(wiring.Component):
     -------
     registers : register ports of the HBF base dies, one a pair
     link_rate : pace of the GPU I/O die's and HBM base dies' links, in 1/65536 beat a clock
+    link_reset : asks for a reset of a link, one bit each as :func:`hw.links.links_of` names them,
+        one a pair, if the links carry flits
     read, window : reads from the GPU, see :class:`hw.gpu.router.RequestRouter`
     direct_o, relay_o : data at the GPU side, one a pair
     direct_done, relay_done : reads that are over, whole or refused
@@ -60,6 +62,8 @@ class Package(wiring.Component):
             "readout": Out(ReadoutPort(machine)).array(pairs, GROUPS),
             "writein": Out(WriteinPort(machine)).array(pairs),
         }
+        if topology.flits:
+            members["link_reset"] = In(len(links_of(topology))).array(pairs)
         for name in self.paths:
             members[f"{name}_o"] = Out(BeatStream(lanes)).array(pairs)
             members[f"{name}_done"] = Out(read_done_layout())
@@ -128,8 +132,8 @@ class Package(wiring.Component):
                 self._fetch(m, "writeback", pair, hbm.fetch, hbm.fetch_lanes)
                 m.d.comb += self.writeback_done[pair].eq(hbm.write_done)
                 writebacks.append(hbm.writeback)
-            for link in links_of(topology):
-                self._link(m, link, pair, dies)
+            for k, link in enumerate(links_of(topology)):
+                self._link(m, k, link, pair, dies)
         if topology.relay:
             ready = Cat(port.ready for port in writebacks).all()
             m.d.comb += self.writeback.ready.eq(ready)
@@ -150,7 +154,7 @@ class Package(wiring.Component):
             ),
         ]
 
-    def _link(self, m: Module, link: LinkPorts, pair: int, dies) -> None:
+    def _link(self, m: Module, k: int, link: LinkPorts, pair: int, dies) -> None:
         """The channels of a link between two dies of a pair."""
 
         def ports(channels: PortNames, sender: str, receiver: str) -> Ports:
@@ -163,7 +167,11 @@ class Package(wiring.Component):
         forward = ports(link.forward, link.near, link.far)
         backward = ports(link.backward, link.far, link.near)
         if self._topology.flits:
-            self._flit_link(m, name, forward, backward, link.chunked)
+            flits = self._flit_link(m, name, forward, backward, link.chunked)
+            resets = (flits.near_reset, flits.far_reset)
+            for die, port, reset in zip((link.near, link.far), link.reset, resets, strict=True):
+                wiring.connect(m, reset, _port(dies, die, port, pair))
+            m.d.comb += flits.reset.eq(self.link_reset[pair][k])
             return
         for part, (sender, receiver) in (forward | backward).items():
             channel = self._channel(beats=hasattr(sender, "lanes"))
@@ -180,7 +188,7 @@ class Package(wiring.Component):
 
     def _flit_link(
         self, m: Module, name: str, forward: Ports, backward: Ports, chunked: bool
-    ) -> None:
+    ) -> UcieLink:
         machine, credits = self._machine, self._machine.credits
         depths = {
             "": credits.descriptors,
@@ -211,6 +219,7 @@ class Package(wiring.Component):
             for part, (sender, receiver) in ports.items():
                 wiring.connect(m, sender, getattr(link, f"{begin}_{part or 'request'}"))
                 wiring.connect(m, getattr(link, f"{end}_{part or 'request'}"), receiver)
+        return link
 
 
 def _port(dies, die: str, name: str, pair: int):

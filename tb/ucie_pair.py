@@ -80,6 +80,7 @@ class UciePair(LinkPair):
             end.alive.eq(self.alive[k]),
             end.reset.eq(self.reset[k]),
             end.error.eq(self.error[k]),
+            end.die.settled.eq(1),
             self.enabled[k].eq(end.enabled),
             self.epoch[k].eq(end.epoch),
             self.retrains[k].eq(end.retrains),

@@ -1,4 +1,4 @@
-"""Reads of one path that are over: brought whole, or refused, by every stack pair."""
+"""Reads of one path that are over: brought whole, or ended without, by every stack pair."""
 
 from functools import reduce
 from operator import and_, or_
@@ -12,42 +12,44 @@ from hw.arbiter import select
 from hw.hbf.bits import line
 from hw.params import Machine
 from hw.ucie.transaction import Status
-from hw.ucie.write_sender import read_refused_layout
 
 
-def whole_layout(machine: Machine) -> data.StructLayout:
-    """A pair has brought the read of a slot whole; ``poison`` if any beat of it is wrong."""
-    return data.StructLayout({"valid": 1, "slot": range(machine.credits.descriptors), "poison": 1})
+def end_layout(machine: Machine) -> data.StructLayout:
+    """A pair has done with the read of a slot, whole if ``status`` is OK.
+
+    ``poison`` if any beat of it is wrong.
+    """
+    slot = range(machine.credits.descriptors)
+    return data.StructLayout({"valid": 1, "slot": slot, "poison": 1, "status": 4})
 
 
 def read_done_layout() -> data.StructLayout:
-    """A read is over; data came only if ``status`` is OK, and are wrong if ``poison``."""
+    """A read is over; its data are whole only if ``status`` is OK, and wrong if ``poison``."""
     return data.StructLayout({"valid": 1, "tag": 12, "poison": 1, "status": 4})
 
 
 class Completions(wiring.Component):
     """Tells each read of one path once, when all pairs are done with it.
 
-    Promise: after ``begin`` of a slot, each pair gives one ``whole`` or one ``refused`` of it; in
-    the clock of the last one, or as soon as no lower slot is over too, ``done`` tells its tag and
-    ``slot`` is free. ``poison`` is that of any pair, ``status`` that of a pair that refused, else
-    OK. One read a clock; nothing is ever held back.
+    Promise: after ``begin`` of a slot, each pair gives one ``end`` of it; in the clock of the last
+    one, or as soon as no lower slot is over too, ``done`` tells its tag and ``slot`` is free.
+    ``poison`` is that of any pair, ``status`` that of a pair that did not bring it whole, else OK.
+    One read a clock; nothing is ever held back.
 
     Members
     -------
     begin : In: the slot that a read takes, with its tag
-    whole, refused : In, one a pair; the tag of ``refused`` is the slot
+    end : In, ``sources`` of each pair: its ends may come in any of them
     done : Out, a pulse; slot : Out, its slot
     """
 
-    def __init__(self, machine: Machine, *, pairs: int) -> None:
-        self._machine, self._pairs = machine, pairs
+    def __init__(self, machine: Machine, *, pairs: int, sources: int) -> None:
+        self._machine, self._pairs, self._sources = machine, pairs, sources
         slot = range(machine.credits.descriptors)
         super().__init__(
             {
                 "begin": In(data.StructLayout({"valid": 1, "slot": slot, "tag": 12})),
-                "whole": In(whole_layout(machine)).array(pairs),
-                "refused": In(read_refused_layout()).array(pairs),
+                "end": In(end_layout(machine)).array(pairs, sources),
                 "done": Out(read_done_layout()),
                 "slot": Out(slot),
             }
@@ -65,14 +67,14 @@ class Completions(wiring.Component):
         ]
 
         over, poisons = [], []  # by slot: now, and before its other pairs are done
-        for pair, (whole, refused) in enumerate(zip(self.whole, self.refused, strict=True)):
+        for pair in range(self._pairs):
             over_bits = Signal(slots, name=f"over{pair}")
             poison_bits = Signal(slots, name=f"poison{pair}")
-            brought = line(whole.valid, whole.slot, slots)
-            ends = brought | line(refused.valid, refused.tag, slots)
-            over.append((over_bits, over_bits | ends))
-            poisoned = line(whole.valid & whole.poison, whole.slot, slots)
-            poisons.append((poison_bits, poison_bits | poisoned))
+            ends = [self.end[pair][k] for k in range(self._sources)]
+            ended = (line(end.valid, end.slot, slots) for end in ends)
+            over.append((over_bits, reduce(or_, ended, over_bits)))
+            poisoned = (line(end.valid & end.poison, end.slot, slots) for end in ends)
+            poisons.append((poison_bits, reduce(or_, poisoned, poison_bits)))
 
         by_all, told, poison = Signal(slots), Signal(slots), Signal(slots)
         m.d.comb += [
@@ -88,9 +90,9 @@ class Completions(wiring.Component):
             kept = Signal(4, init=Status.OK, name=f"status{k}")
             status = Signal.like(kept, name=f"status_now{k}")
             m.d.comb += status.eq(kept)
-            for refused in self.refused:
-                with m.If(refused.valid & (refused.tag == k)):
-                    m.d.comb += status.eq(refused.status)
+            for end in (self.end[p][s] for p in range(self._pairs) for s in range(self._sources)):
+                with m.If(end.valid & (end.slot == k) & (end.status != Status.OK)):
+                    m.d.comb += status.eq(end.status)
             m.d.sync += kept.eq(status)
             with m.If(told[k]):
                 m.d.sync += kept.eq(Status.OK)

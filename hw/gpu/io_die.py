@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,7 +14,7 @@ from hw.gpu.router import WINDOW_BITS, RequestRouter, read_layout
 from hw.params import Machine
 from hw.ucie.credit import RequestReceiver, RequestSender
 from hw.ucie.pacer import RATE_BITS
-from hw.ucie.transaction import PATHS, BeatStream, DataPort, RequestPort, Status
+from hw.ucie.transaction import PATHS, BeatStream, DataPort, RequestPort, ResetPort, Route
 from hw.ucie.write_sender import (
     WriteSender,
     done_layout,
@@ -35,6 +35,9 @@ class GpuIoDie(wiring.Component):
     Writes go to every pair over link A, each pair programming its stripe at the same pages; see
     :class:`hw.ucie.write_sender.WriteSender`, of which each pair has one.
 
+    A reset of a link ends what is under way over it with status LINK_RESET; no read or write begins
+    on a path while a link of it is lost. What came of such a read has left as always.
+
     Back-pressure: ``i`` waits as :class:`hw.gpu.router.RequestRouter` says; data waits under
     credit; ``done`` is a pulse and never waits.
 
@@ -49,6 +52,7 @@ class GpuIoDie(wiring.Component):
     write, fetch, fetch_lanes, write_done : writes, if ``direct``; the last three one a pair
     direct_write, direct_write_data, direct_reply : link A, one a pair
     link_rate : beats a clock of write data on link A, in 1/65536
+    direct_reset, relay_reset : resets of link A and link B, one a pair
     """
 
     # See `hw.channel_graph`. Users take data and ends of transactions at last.
@@ -77,6 +81,7 @@ class GpuIoDie(wiring.Component):
                     f"{name}_data": In(DataPort(machine.lanes)).array(pairs),
                     f"{name}_o": Out(BeatStream(machine.lanes)).array(pairs),
                     f"{name}_done": Out(read_done_layout()),
+                    f"{name}_reset": In(ResetPort()).array(pairs),
                 }
         if relay:
             members["relay_reply"] = In(RequestPort()).array(pairs)
@@ -99,14 +104,12 @@ class GpuIoDie(wiring.Component):
         m.submodules.router = router = RequestRouter(machine, pairs=pairs, **self._present)
         wiring.connect(m, wiring.flipped(self.i), router.i)
         m.d.comb += router.window.eq(self.window)
-        answers = {}  # of reads, from each pair
         if self._present["direct"]:
-            answers["direct"] = self._writes(m)
+            writers = self._writes(m)
+            settled = [writer.reset.settled for writer in writers]
+            self._path(m, router, Route.DIRECT, [writer.read_done for writer in writers], settled)
         if self._present["relay"]:
-            answers["relay"] = self._answers(m)
-        for p, name in enumerate(PATHS):
-            if self._present[name]:
-                self._path(m, router, p, name, answers[name])
+            self._path(m, router, Route.RELAY, self._answers(m), [Const(1)] * pairs)
         return m
 
     def _answers(self, m: Module) -> list:
@@ -126,9 +129,9 @@ class GpuIoDie(wiring.Component):
             answers.append(answer)
         return answers
 
-    def _writes(self, m: Module) -> list:
-        """The write senders; gives the answers to reads that came among the replies."""
-        senders, answers = [], []
+    def _writes(self, m: Module) -> list[WriteSender]:
+        """The write senders, among whose replies come the answers to reads, too."""
+        senders = []
         for pair in range(self._pairs):
             m.submodules[f"writer{pair}"] = sender = WriteSender(self._machine)
             wiring.connect(m, sender.request, wiring.flipped(self.direct_write[pair]))
@@ -144,23 +147,27 @@ class GpuIoDie(wiring.Component):
                 ),
             ]
             senders.append(sender)
-            answers.append(sender.read_done)
         ready = Cat(sender.i.ready for sender in senders).all()
         m.d.comb += self.write.ready.eq(ready)
-        for sender in senders:
+        for sender, reset in zip(senders, self.direct_reset, strict=True):
             m.d.comb += [
                 sender.i.valid.eq(self.write.valid & ready),
                 sender.i.payload.eq(self.write.payload),
+                sender.reset.lost.eq(reset.lost),
+                sender.reset.quiet.eq(reset.quiet),
             ]
-        return answers
+        return senders
 
-    def _path(self, m: Module, router: RequestRouter, p: int, name: str, answers: list) -> None:
-        machine, pairs = self._machine, self._pairs
+    def _path(
+        self, m: Module, router: RequestRouter, p: Route, answers: list, settled: list
+    ) -> None:
+        """Reads of one path; ``answers`` and ``settled`` are of what else its links carry."""
+        machine, pairs, name = self._machine, self._pairs, p.name.lower()
         slots = machine.credits.descriptors
         accepted, read = router.accepted, self.i.payload
         begins = accepted.valid & (accepted.path == p)
 
-        completions = Completions(machine, pairs=pairs)
+        completions = Completions(machine, pairs=pairs, sources=2)
         m.submodules[f"{name}_completions"] = completions
         m.d.comb += [
             completions.begin.valid.eq(begins),
@@ -168,7 +175,7 @@ class GpuIoDie(wiring.Component):
             completions.begin.tag.eq(read.tag),
         ]
 
-        senders, received = [], []
+        senders, received, up = [], [], []
         for pair in range(pairs):
             sender = RequestSender(credits=slots)
             part = Reassembly(machine)
@@ -177,6 +184,7 @@ class GpuIoDie(wiring.Component):
             wiring.connect(m, sender.port, wiring.flipped(getattr(self, f"{name}_request")[pair]))
             wiring.connect(m, wiring.flipped(getattr(self, f"{name}_data")[pair]), part.port)
             wiring.connect(m, part.o, wiring.flipped(getattr(self, f"{name}_o")[pair]))
+            reset = getattr(self, f"{name}_reset")[pair]
             m.d.comb += [
                 sender.i.valid.eq(router.send[p]),
                 sender.i.payload.eq(router.header[p]),
@@ -185,17 +193,20 @@ class GpuIoDie(wiring.Component):
                 part.begin.first.eq(read.first),
                 part.begin.pages.eq(read.pages),
                 part.begin.tag.eq(read.tag),
-                completions.whole[pair].eq(part.completed),
-                completions.refused[pair].eq(answers[pair]),
+                part.answer.eq(answers[pair]),
+                *(completions.end[pair][k].eq(end) for k, end in enumerate(part.end)),
+                part.reset.lost.eq(reset.lost),
+                part.reset.quiet.eq(reset.quiet),
+                reset.settled.eq(part.reset.settled & settled[pair]),
             ]
             senders.append(sender.i.ready)
-            received.append(part.page_done)
-        m.d.comb += router.may_send[p].eq(Cat(senders).all())
+            received.append(part.received)
+            up.append(~reset.lost)
+        m.d.comb += router.may_send[p].eq(Cat(*senders, *up).all())
         done = completions.done
         m.d.comb += [
             router.received[p].eq(sum(received)),
             router.completed[p].valid.eq(done.valid),
             router.completed[p].slot.eq(completions.slot),
-            router.completed[p].refused.eq(done.status != Status.OK),
             getattr(self, f"{name}_done").eq(done),
         ]

@@ -4,7 +4,6 @@ import enum
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from hw.hbf.bits import line
@@ -49,8 +48,7 @@ class RequestRouter(wiring.Component):
     Promise: a read is accepted when its path has a free transaction slot, a free request port and
     fewer than ``window`` pages outstanding; ``LEAST_LOADED`` takes the path with fewer pages
     outstanding, Direct on a tie, among the paths that exist. The slot number travels as the tag of
-    the header and is free again after ``completed``. A read that was refused brings no page, so
-    all its pages stop being outstanding with it. Accepts one read a clock.
+    the header and is free again after ``completed``. Accepts one read a clock.
 
     Members
     -------
@@ -58,8 +56,8 @@ class RequestRouter(wiring.Component):
     window : pages outstanding at which a path takes no more
     header : Out, one a path: what is sent while ``send`` is high
     send : Out(2), may_send : In(2)
-    received : In, one a path: pages that came in
-    completed : In, one a path: a transaction slot that is done, by pages or by refusal of all pairs
+    received : In, one a path: pages that came in, or that will not come any more
+    completed : In, one a path: a transaction slot that is done
     accepted : Out: the read taken in this clock, with its slot and path
     """
 
@@ -67,7 +65,7 @@ class RequestRouter(wiring.Component):
         self._machine, self._pairs = machine, pairs
         self._paths = (direct, relay)
         slots = machine.credits.descriptors
-        completed = data.StructLayout({"valid": 1, "slot": range(slots), "refused": 1})
+        completed = data.StructLayout({"valid": 1, "slot": range(slots)})
         super().__init__(
             {
                 "i": In(stream.Signature(read_layout(machine))),
@@ -75,7 +73,7 @@ class RequestRouter(wiring.Component):
                 "header": Out(Header).array(2),
                 "send": Out(2),
                 "may_send": In(2),
-                "received": In(range(pairs + 1)).array(2),
+                "received": In(range(pairs * (MAX_PAGES + 1) + 1)).array(2),
                 "completed": In(completed).array(2),
                 "accepted": Out(data.StructLayout({"valid": 1, "path": 1, "slot": range(slots)})),
             }
@@ -128,24 +126,11 @@ class RequestRouter(wiring.Component):
                 header.tag.eq(slot),
             ]
             done = self.completed[p]
-            m.submodules[f"pages{p}"] = pages = Memory(
-                shape=range(MAX_PAGES + 1), depth=slots, init=[]
-            )
-            pages_write, pages_read = pages.write_port(), pages.read_port(domain="comb")
-            m.d.comb += [
-                pages_write.en.eq(take[p]),
-                pages_write.addr.eq(slot),
-                pages_write.data.eq(read.pages),
-                pages_read.addr.eq(done.slot),
-            ]
             begun = Mux(take[p], read.pages, 0)
-            refused = Mux(done.valid & done.refused, pages_read.data, 0)
             freed = line(done.valid, done.slot, slots)
             m.d.sync += [
                 slot_busy[p].eq((slot_busy[p] & ~freed) | Mux(take[p], lowest, 0)),
-                outstanding[p].eq(
-                    outstanding[p] + (begun - refused) * self._pairs - self.received[p]
-                ),
+                outstanding[p].eq(outstanding[p] + begun * self._pairs - self.received[p]),
             ]
         m.d.comb += [
             self.send.eq(take),

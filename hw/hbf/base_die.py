@@ -28,7 +28,7 @@ from hw.registers.register_file import RegisterPort
 from hw.shared import shared
 from hw.sram.regions import GROUPS, TransferRegions
 from hw.ucie.credit import CreditCounter, RequestReceiver
-from hw.ucie.transaction import DataPort, MessageClass, RequestPort, Route
+from hw.ucie.transaction import DataPort, MessageClass, RequestPort, ResetPort, Route
 
 # A frame reads group 0 first: the clock of the slot in which group 0 belongs to the path.
 FRAME_START = {Route.DIRECT: 1, Route.RELAY: 3}
@@ -61,6 +61,13 @@ class HbfBaseDie(wiring.Component):
     First beat on an idle die: tR + 41 clocks of fill + about 23 (``paper``). Steady rate: the least
     of sensing, TSVs and links, see :meth:`hw.params.Machine.steady_bound_bytes_per_s`.
 
+    Reset of a link: reads that came over it and wait are dropped; those that were accepted are read
+    from the NAND and their pages dropped. Pages of its writes that have wholly arrived are
+    programmed; one that was granted and has not fails its block as a page does that the die failed
+    to program; pages that have no grant yet are not written. The link settles when all its reads
+    are gone and no slot waits for its data. Programs that go on may keep a write outstanding for
+    longer, without a word to its link.
+
     Back-pressure: requests and data are under credit; nothing received is ever refused. Source:
     DASH section IV-B; OCP HBF 0.7.0 for writes.
 
@@ -70,6 +77,7 @@ class HbfBaseDie(wiring.Component):
     c_request, c_data : those of link C, if ``relay``; a credit of ``c_data`` is one relay region; a
         COMPLETION without data closes the open chunk
     a_write, a_write_data, a_reply, c_write .. : writes, their data, grants and completions
+    a_reset, c_reset : resets of the links
     command : one port a NAND die
     readout : one port a bank group; writein : one port
     registers : the register port
@@ -106,6 +114,7 @@ class HbfBaseDie(wiring.Component):
                 f"{link}_write": In(RequestPort()),
                 f"{link}_write_data": In(DataPort(machine.lanes)),
                 f"{link}_reply": Out(RequestPort()),
+                f"{link}_reset": In(ResetPort()),
             }
         super().__init__(members)
 
@@ -188,6 +197,7 @@ class HbfBaseDie(wiring.Component):
             machine, route=route, start=FRAME_START[route]
         )
         m.submodules[f"gate_{name}"] = gate = PathGate(machine)
+        lost = getattr(self, f"{LINK[route]}_reset").lost
         wiring.connect(m, wiring.flipped(request), decoder.port)
         read_port = getattr(regions, name)
 
@@ -209,8 +219,11 @@ class HbfBaseDie(wiring.Component):
                 m.d.comb += die.label_slot.eq(drain.label_slot)
         m.d.comb += [
             gate.issued.eq(sum(die.issued.valid & (die.issued.path == route) for die in dies)),
+            decoder.lost.eq(lost),
+            drain.drop.eq(lost),
+            gate.accepted.eq(decoder.pages),
             gate.sent.eq(drain.sent),
-            gate.flows.eq(drain.admit),
+            gate.flows.eq(drain.admit | lost),
             drain.now.eq(regions.now),
             read_port.en.eq(drain.read_en),
             read_port.region.eq(drain.read_region),
@@ -234,7 +247,7 @@ class HbfBaseDie(wiring.Component):
                 credits.give.eq(self.a_data.credit),
                 drain.admit.eq(credits.count >= GROUPS),
             ]
-            with m.If(drain.sent):
+            with m.If(drain.sent & ~self.a_reset.lost):
                 m.d.comb += credits.take.eq(drain.beats)
         if (drain := drains.get(Route.RELAY)) is not None:
             m.submodules.relay_admission = admission = RelayAdmission(
@@ -247,6 +260,7 @@ class HbfBaseDie(wiring.Component):
                 admission.requested.eq(m.submodules.decode_relay.pages),
                 admission.waiting.eq(drain.waiting),
                 admission.sent.eq(drain.sent),
+                admission.lost.eq(self.c_reset.lost),
                 admission.grant.eq(self.c_data.credit),
                 drain.admit.eq(admission.admit),
                 drain.chunk_end.eq(admission.chunk_end),
@@ -290,6 +304,7 @@ class HbfBaseDie(wiring.Component):
                 die.ordering.eq(ordering),
                 die.ordered.eq(epochs.ordered),
                 die.epoch.eq(epochs.epoch),
+                die.orphans.eq(tracker.orphans),
                 epochs.issued[d].valid.eq(die.issued.valid),
                 epochs.issued[d].epoch.eq(die.issued.epoch),
             ]
@@ -301,7 +316,7 @@ class HbfBaseDie(wiring.Component):
             )
             m.submodules[f"ingress_{link}"] = ingress = WriteIngress(machine)
             wiring.connect(m, wiring.flipped(getattr(self, f"{link}_write")), receiver.port)
-            wiring.connect(m, receiver.o, tracker.i[k])
+            self._reset(m, k, route, dies, tracker, receiver, ingress)
             wiring.connect(m, tracker.reply[k], wiring.flipped(getattr(self, f"{link}_reply")))
             wiring.connect(m, wiring.flipped(getattr(self, f"{link}_write_data")), ingress.port)
             m.d.comb += [tsv.want[k].eq(ingress.want), ingress.take.eq(tsv.take[k])]
@@ -334,6 +349,24 @@ class HbfBaseDie(wiring.Component):
             ]
             with m.If(here):
                 m.d.sync += spoilt.eq((spoilt | program.poison) & ~sent.last)
+
+    def _reset(self, m: Module, k, route, dies, tracker, receiver, ingress) -> None:
+        """Writes of a link that is reset, and when nothing of it is left."""
+        name, reset = route.name.lower(), getattr(self, f"{LINK[route]}_reset")
+        decoder, gate = m.submodules[f"decode_{name}"], m.submodules[f"gate_{name}"]
+        to, cut = tracker.i[k], Signal(name=f"cut_{name}")
+        awaited = Cat(die.awaits[k] for die in dies).any()
+        m.d.comb += [
+            to.valid.eq(receiver.o.valid),
+            to.payload.eq(receiver.o.payload),
+            receiver.o.ready.eq(to.ready | reset.lost),
+            tracker.lost[k].eq(reset.lost),
+            # What came is in its slots before the rest is given up.
+            cut.eq(reset.quiet & ingress.idle),
+            ingress.cut.eq(cut),
+            *(die.cut[k].eq(cut) for die in dies),
+            reset.settled.eq(cut & decoder.empty & gate.idle & ~receiver.o.valid & ~awaited),
+        ]
 
     def _fill(self, m: Module, tsv: TsvTransfer, regions: TransferRegions) -> None:
         """What enters the regions: read-outs, or write data of a link."""

@@ -66,6 +66,7 @@ class DieController(wiring.Component):
     free_direct, free_relay : In: a slot has been drained
     arrived : In, one a link: a granted page is in its slot
     grant, event : Out(streams): to the write tracker
+    orphans, cut, awaits : resets of links, see WriteAdmission
     label_slot, label : tag and page of a slot, read with one clock of latency
     sensing, stuck, pending, region_busy, issued, status : Out: what goes on
     query, answer : the block table
@@ -84,7 +85,7 @@ class DieController(wiring.Component):
                 "slice_tick": In(1),
                 "direct": In(descriptors),
                 "relay": In(descriptors),
-                "write": In(stream.Signature(write_layout(machine))),
+                "write": In(stream.Signature(write_layout(machine, links=links))),
                 "wave_open": In(1),
                 "wave_region": In(1),
                 "region_open": In(2),
@@ -103,6 +104,9 @@ class DieController(wiring.Component):
                 "arrived": In(moved).array(links),
                 "grant": Out(stream.Signature(grant_layout(machine))),
                 "event": Out(stream.Signature(event_layout(machine))),
+                "orphans": In(machine.credits.writes),
+                "cut": In(links),
+                "awaits": Out(links),
                 "label_slot": In(slot_layout(machine)),
                 "label": Out(label_layout()),
                 "sensing": Out(1),
@@ -250,6 +254,9 @@ class DieController(wiring.Component):
             writes.hold_until_programmed.eq(registers.hold_until_programmed),
             writes.collect_enable.eq(registers.collect_enable),
             writes.answer.eq(blocks.answer),
+            writes.orphans.eq(self.orphans),
+            writes.cut.eq(self.cut),
+            self.awaits.eq(writes.awaits),
             writes.done.eq(array.done),
             writes.left.eq(self.written_in),
             *(writes.slot_busy[r].eq(state.slot_busy[r]) for r in range(2)),

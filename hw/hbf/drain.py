@@ -21,7 +21,8 @@ class DrainEngine(wiring.Component):
     grants a frame and ``admit`` is high (the path holds credit for a page); its wanted beats leave
     in one frame of four clocks, the last with ``page_end``. Ready pages of a die leave in the order
     they were filled, dies take turns. ``free`` (per die) follows the last read of a slot. ``sent``
-    pulses as a page of ``beats`` beats is chosen.
+    pulses as a page of ``beats`` beats is chosen. While ``drop`` is high a page is chosen without
+    credit and none of its beats leaves.
 
     The frame starts in clock ``start`` of the slot, one clock after the choice, so that reads meet
     the Direct or Relay time slots of the groups in order 0 to 3. First beat on the link
@@ -53,6 +54,7 @@ class DrainEngine(wiring.Component):
                 "rate": In(RATE_BITS + 1),
                 "drains": In(2),
                 "admit": In(1),
+                "drop": In(1),
                 "chunk_end": In(1),
                 "sent": Out(1),
                 "beats": Out(range(GROUPS + 1)),
@@ -98,12 +100,13 @@ class DrainEngine(wiring.Component):
                 arbiter.request[d].eq(queue.r_rdy & self.drains.bit_select(region, 1)),
                 queue.r_en.eq(self.sent & arbiter.grant[d]),
             ]
-        head, die = Signal(page_type), Signal(range(dies))
+        head, die, may = Signal(page_type), Signal(range(dies)), Signal()
         m.d.comb += [
             self.waiting.eq(arbiter.request.any()),
             pacer.rate.eq(self.rate),
             pacer.tick.eq(self.now == (self._start - 1) % GROUPS),
-            self.sent.eq(pacer.grant & self.admit & self.waiting & ~self.port.hold),
+            may.eq(self.drop | (self.admit & ~self.port.hold)),
+            self.sent.eq(pacer.grant & may & self.waiting),
             pacer.use.eq(self.sent),
             arbiter.take.eq(self.sent),
             head.eq(select(arbiter.grant, [queue.r_data for queue in queues])),
@@ -112,6 +115,7 @@ class DrainEngine(wiring.Component):
         chosen, die_lines = Signal(slot_layout(machine)), Signal(dies)
         first_beat, last_beat, chunk_end = Signal(2), Signal(2), Signal()
         reading = Signal(range(GROUPS + 1))  # clocks of the frame still to come
+        dropping = Signal()
         with m.If(self.sent):
             m.d.sync += [
                 chosen.eq(head.slot),
@@ -120,6 +124,7 @@ class DrainEngine(wiring.Component):
                 die.eq(select(arbiter.grant, range(dies))),
                 die_lines.eq(arbiter.grant),
                 chunk_end.eq(self.chunk_end),
+                dropping.eq(self.drop),
                 reading.eq(GROUPS),
             ]
         with m.Elif(reading != 0):
@@ -160,7 +165,7 @@ class DrainEngine(wiring.Component):
         now = Signal(position)
         m.d.comb += [
             later.eq(Const(0b1110, GROUPS) << group),
-            now.valid.eq(self.read_en),
+            now.valid.eq(self.read_en & ~dropping),
             now.beat.eq(group - die),
             now.page_end.eq((wanted & later) == 0),
             now.chunk_end.eq(chunk_end),

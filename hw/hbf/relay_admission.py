@@ -14,7 +14,8 @@ class RelayAdmission(wiring.Component):
     Promise: pages are admitted only into a region that was granted and not yet closed. A chunk
     closes when it is full; with the last page of the last descriptor accepted so far; or by a
     ``close`` pulse of its own after ``idle_clocks`` in which no page was ready, so that data never
-    waits in the relay buffer for pages that are still being sensed.
+    waits in the relay buffer for pages that are still being sensed. While the link is ``lost`` no
+    chunk is open, and pages that leave take no credit.
 
     Members
     -------
@@ -22,6 +23,8 @@ class RelayAdmission(wiring.Component):
         Pages of a relay descriptor that the die accepts in this clock.
     waiting, sent : In
         A page is ready; a page leaves in this clock.
+    lost : In
+        The link is being reset.
     grant : In
         The relay buffer has freed a region.
     admit, chunk_end : Out
@@ -42,6 +45,7 @@ class RelayAdmission(wiring.Component):
                 "requested": In(range(max_pages + 1)),
                 "waiting": In(1),
                 "sent": In(1),
+                "lost": In(1),
                 "grant": In(1),
                 "admit": Out(1),
                 "chunk_end": Out(1),
@@ -59,8 +63,8 @@ class RelayAdmission(wiring.Component):
         m.d.comb += [
             self.admit.eq((filled != 0) | (self.regions != 0)),
             self.chunk_end.eq((filled == self._chunk_pages - 1) | (outstanding == 1)),
-            self.close.eq((idle == self._idle_clocks - 1) & ~self.waiting),
-            opens.eq(self.sent & (filled == 0)),
+            self.close.eq((idle == self._idle_clocks - 1) & ~self.waiting & ~self.lost),
+            opens.eq(self.sent & (filled == 0) & ~self.lost),
         ]
         m.d.sync += [
             outstanding.eq(outstanding + self.requested - self.sent),
@@ -70,7 +74,9 @@ class RelayAdmission(wiring.Component):
             m.d.sync += idle.eq(0)
         with m.Else():
             m.d.sync += idle.eq(idle + 1)
-        with m.If(self.sent):
+        with m.If(self.lost):
+            m.d.sync += filled.eq(0)
+        with m.Elif(self.sent):
             m.d.sync += filled.eq(Mux(self.chunk_end, 0, filled + 1))
         with m.Elif(self.close):
             m.d.sync += filled.eq(0)

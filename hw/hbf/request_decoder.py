@@ -47,8 +47,9 @@ class RequestDecoder(wiring.Component):
     pages of a descriptor in the clock it leaves, else zero.
 
     Latency: 2 clocks; one read a clock. Back-pressure: a read waits for its stream, and the ones
-    behind it with it; the link has ``machine.credits.descriptors`` credits. Source: OCP HBF 0.7.0
-    for the sizes (64 B to a page, not across pages) and the status.
+    behind it with it; the link has ``machine.credits.descriptors`` credits. While ``lost`` is high
+    reads are dropped. Source: OCP HBF 0.7.0 for the sizes (64 B to a page, not across pages) and
+    the status.
 
     Members
     -------
@@ -57,6 +58,8 @@ class RequestDecoder(wiring.Component):
     refused : Out(stream): tag and status
     pages : Out
     epoch : In: goes with every descriptor
+    lost : In: the link is being reset
+    empty : Out: no read waits
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -68,6 +71,8 @@ class RequestDecoder(wiring.Component):
                 "refused": Out(stream.Signature(refused_layout())),
                 "pages": Out(range(MAX_PAGES + 1)),
                 "epoch": In(1),
+                "lost": In(1),
+                "empty": Out(1),
             }
         )
 
@@ -80,7 +85,7 @@ class RequestDecoder(wiring.Component):
         wiring.connect(m, wiring.flipped(self.port), receiver.port)
         header = receiver.o.payload
 
-        whole, inside, good = Signal(), Signal(), Signal()
+        whole, inside, good, waits = Signal(), Signal(), Signal(), Signal()
         last_unit = Signal(range(2 * page_units(machine)))  # of a piece, from its page on
         descriptor = self.o.payload
         m.d.comb += [
@@ -89,11 +94,13 @@ class RequestDecoder(wiring.Component):
             # A length of a page or more is whole pages or ends in a second page.
             inside.eq((header.length >> units == 0) & ~last_unit[units]),
             good.eq(fits_stack(machine, header) & (whole | inside)),
-            self.o.valid.eq(receiver.o.valid & good),
+            waits.eq(receiver.o.valid & ~self.lost),
+            self.empty.eq(~receiver.o.valid),
+            self.o.valid.eq(waits & good),
             descriptor.first.eq(header.address >> units),
             descriptor.tag.eq(header.tag),
             descriptor.epoch.eq(self.epoch),
-            self.refused.valid.eq(receiver.o.valid & ~good),
+            self.refused.valid.eq(waits & ~good),
             self.refused.payload.tag.eq(header.tag),
             self.refused.payload.status.eq(Status.BAD_ADDRESS),
         ]
@@ -109,7 +116,9 @@ class RequestDecoder(wiring.Component):
                 descriptor.first_beat.eq(header.address[:units] >> beat_units),
                 descriptor.last_beat.eq(last_unit >> beat_units),
             ]
-        with m.If(good):
+        with m.If(self.lost):
+            m.d.comb += receiver.o.ready.eq(1)
+        with m.Elif(good):
             m.d.comb += receiver.o.ready.eq(self.o.ready)
         with m.Else():
             m.d.comb += receiver.o.ready.eq(self.refused.ready)

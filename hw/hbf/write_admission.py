@@ -43,6 +43,10 @@ class WriteAdmission(wiring.Component):
     trim or collection under way at a time, in the order of their requests; other subarrays do not
     wait for it.
 
+    Pages of ``orphans`` have lost their link: one that waits ends at once, with LINK_RESET and no
+    change of its block; one that is further is not granted any more, or was and lost its data if
+    ``cut`` of its link comes. Both count as poisoned.
+
     The slot is freed when the page has left it for the cache register, with
     ``hold_until_programmed`` when its program has ended. With ``collect_enable`` a block that the
     table offers as dead is erased when the table still agrees.
@@ -59,7 +63,9 @@ class WriteAdmission(wiring.Component):
     start, done : the array
     arrived : In, one a link: a granted page is in its slot
     left : In: a page has left its slot for the cache register
-    grant, event : Out(streams): to the tracker
+    grant, event : Out(streams): to the tracker; an offered grant of one of the orphans falls
+    orphans : In, one bit a write; cut : In, one bit a link: no more data come for what was granted
+    awaits : Out, one bit a link: a page is granted and has not arrived
     programmed, relocated, program_failed, erased, collected, erase_failed : Out: count pulses
     """
 
@@ -78,7 +84,7 @@ class WriteAdmission(wiring.Component):
         subarrays = g.subarrays_per_die
         super().__init__(
             {
-                "i": In(stream.Signature(write_layout(machine))),
+                "i": In(stream.Signature(write_layout(machine, links=links))),
                 "hold_until_programmed": In(1),
                 "collect_enable": In(1),
                 "waits": Out(subarrays),
@@ -94,6 +100,9 @@ class WriteAdmission(wiring.Component):
                 "left": In(moved_layout(machine)),
                 "grant": Out(stream.Signature(grant_layout(machine))),
                 "event": Out(stream.Signature(event_layout(machine))),
+                "orphans": In(machine.credits.writes),
+                "cut": In(links),
+                "awaits": Out(links),
                 **{name: Out(1) for name in self.COUNTS},
             }
         )
@@ -105,15 +114,27 @@ class WriteAdmission(wiring.Component):
         block_bits = log2(g.pages_per_block)
 
         m.submodules.pending = pending = PendingPages(
-            machine, die=self._die, depth=WRITES_PER_DIE, descriptor=write_layout(machine)
+            machine,
+            die=self._die,
+            depth=WRITES_PER_DIE,
+            descriptor=write_layout(machine, links=self._links),
         )
         wiring.connect(m, wiring.flipped(self.i), pending.i)
 
         # One bit a subarray: work under way, of which kind; a slot is reserved, and in region 1;
-        # the page has arrived, the page is poisoned.
-        active, collecting, reserved, region, there, bad = (
+        # the page is granted and comes over link 1; it has arrived, it is poisoned.
+        active, collecting, reserved, region, granted, of_1, there, bad = (
             Signal(subarrays, name=name)
-            for name in ("active", "collecting", "reserved", "slot_region", "there", "bad")
+            for name in (
+                "active",
+                "collecting",
+                "reserved",
+                "slot_region",
+                "granted",
+                "of_link_1",
+                "there",
+                "bad",
+            )
         )
         free_slot, eligible = Signal(subarrays), Signal(subarrays)
         m.d.comb += [
@@ -163,10 +184,12 @@ class WriteAdmission(wiring.Component):
         operation, owner = Signal(4), Signal(2)
         cause, fail, status = Signal(Cause), Signal(), Signal(Status)
         kind = Signal(BlockOperation)
-        picks, collects, clears = Signal(), Signal(), Signal()
+        picks, collects, clears, gives_up = Signal(), Signal(), Signal(), Signal()
         here = line(1, at, subarrays)
-        rest = pending.rest
+        rest, orphaned = pending.rest, Signal()
+        writes = rest.operation == Operation.WRITE
         m.d.comb += [
+            orphaned.eq(writes & self.orphans.bit_select(rest.index, 1)),
             pending.take.eq(picks),
             # Of a collection only the row counts, which its failure names.
             job_write.en.eq(picks | collects),
@@ -177,7 +200,7 @@ class WriteAdmission(wiring.Component):
             job_write.data.index.eq(rest.index),
             job_write.data.page.eq(pending.page),
             job_write.data.relocated.eq(rest.relocated),
-            self.reserve.valid.eq(picks & (rest.operation == Operation.WRITE)),
+            self.reserve.valid.eq(picks & writes & ~orphaned),
             self.reserve.slot.subarray.eq(pending.subarray),
             # Reads take region 0 first: of two free slots each may have one in the same clock.
             self.reserve.slot.region.eq(~self.slot_busy[1].bit_select(pending.subarray, 1)),
@@ -246,6 +269,9 @@ class WriteAdmission(wiring.Component):
                         with m.Default():
                             m.d.sync += kind.eq(BlockOperation.ADMIT)
                     m.next = "Ask"
+                    with m.If(orphaned):
+                        m.d.sync += status.eq(Status.LINK_RESET)
+                        m.next = "Event"
 
             with m.State("Ended"):
                 erase_ended = cause == Cause.ERASED
@@ -307,8 +333,11 @@ class WriteAdmission(wiring.Component):
                 m.next = "Idle"
 
             with m.State("Grant"):
-                m.d.comb += self.grant.valid.eq(1)
-                with m.If(self.grant.ready):
+                m.d.comb += [
+                    gives_up.eq(self.orphans.bit_select(job.index, 1)),
+                    self.grant.valid.eq(~gives_up),
+                ]
+                with m.If(self.grant.ready | gives_up):
                     m.next = "Idle"
 
             with m.State("Release"):  # of a slot that is still reserved
@@ -355,6 +384,12 @@ class WriteAdmission(wiring.Component):
         collect = line(collects, self.dead.payload.subarray, subarrays)
         arrivals = [line(a.valid, a.slot.subarray, subarrays) for a in self.arrived]
         spoilt_now = [line(a.valid & a.poison, a.slot.subarray, subarrays) for a in self.arrived]
+        grants = Mux(self.grant.valid & self.grant.ready, here, 0)
+        given_up = Mux(gives_up, here, 0)
+        for k in range(self._links):
+            of_link = granted & (of_1 if k else ~of_1)
+            m.d.comb += self.awaits[k].eq(of_link != 0)
+            given_up |= Mux(self.cut[k], of_link, 0)
         left_bad = line(self.left.valid & self.left.poison, self.left.slot.subarray, subarrays)
         busy = active != 0
         with m.If(picks | collects | busy):
@@ -366,7 +401,12 @@ class WriteAdmission(wiring.Component):
                     & ~line(self.free.valid, self.free.slot.subarray, subarrays)
                 ),
                 region.eq((region & ~picked) | Mux(self.reserve.slot.region, picked, 0)),
-                there.eq((there | reduce(or_, arrivals)) & ~line(begins | spoilt, come, subarrays)),
-                bad.eq((bad | reduce(or_, spoilt_now) | left_bad) & ~cleared),
+                of_1.eq((of_1 & ~picked) | Mux(rest.link == 1, picked, 0)),
+                granted.eq((granted | grants) & ~reduce(or_, arrivals, given_up)),
+                there.eq(
+                    reduce(or_, arrivals, there | given_up)
+                    & ~line(begins | spoilt, come, subarrays)
+                ),
+                bad.eq(reduce(or_, spoilt_now, bad | given_up | left_bad) & ~cleared),
             ]
         return m

@@ -50,6 +50,7 @@ class WriteIngress(wiring.Component):
     beats go to consecutive groups, whose fill clocks alternate. Back-pressure: a beat waits for
     ``take`` as long as it must; a credit is one of ``machine.credits.rx_beats`` beats. The sender
     was granted the slot, sends beats 0 to 3 without other beats between and nothing but WRITE_DATA.
+    ``cut`` forgets a page whose other beats were lost.
 
     Members
     -------
@@ -58,6 +59,7 @@ class WriteIngress(wiring.Component):
     take : In(1), only with ``want.valid``
     lanes : Out(64) array
     written : Out, a pulse
+    cut : In: nothing comes any more; idle : Out: nothing waits
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -72,6 +74,8 @@ class WriteIngress(wiring.Component):
                 "take": In(1),
                 "lanes": Out(64).array(machine.lanes),
                 "written": Out(written_layout(machine)),
+                "cut": In(1),
+                "idle": Out(1),
             }
         )
 
@@ -100,6 +104,7 @@ class WriteIngress(wiring.Component):
 
         poisoned = Signal()  # an earlier beat of the page was
         m.d.sync += self.written.valid.eq(self.take & header.page_end)
+        m.d.comb += self.idle.eq(~queue.o.valid & ~self.written.valid)
         with m.If(self.take):
             m.d.sync += [
                 poisoned.eq((poisoned | header.poison) & ~header.page_end),
@@ -108,4 +113,6 @@ class WriteIngress(wiring.Component):
                 self.written.slot.region.eq(token.region),
                 self.written.poison.eq(poisoned | header.poison),
             ]
+        with m.Elif(self.cut):
+            m.d.sync += poisoned.eq(0)
         return m

@@ -17,7 +17,7 @@ from hw.ucie.credit import RequestSender
 from hw.ucie.transaction import Header, MessageClass, Operation, RequestPort, Status
 
 
-def write_layout(machine: Machine) -> data.StructLayout:
+def write_layout(machine: Machine, *, links: int) -> data.StructLayout:
     """A write, trim or release of ``pages`` pages from ``first``, as all dies get it.
 
     ``index`` names it between tracker and dies until it retires.
@@ -30,6 +30,7 @@ def write_layout(machine: Machine) -> data.StructLayout:
             "operation": 4,
             "owner": 2,
             "relocated": 1,
+            "link": range(max(links, 2)),
         }
     )
 
@@ -75,6 +76,10 @@ class WriteTracker(wiring.Component):
     ``machine.credits.descriptors`` credits of its link, and holds up failed events and grants of
     that link, and no other unless it is behind them in the stream of a die. Dies take turns.
 
+    Reset of a link: while its ``lost`` is high nothing is taken from its ``i``, what would go to it
+    as ``reply`` is dropped, and each entry of it becomes one of the ``orphans``: it stays until all
+    its pages are finished, and retires without a word.
+
     Members
     -------
     i : In(stream) array, one a link
@@ -84,6 +89,7 @@ class WriteTracker(wiring.Component):
     grant, event : In(stream) arrays, one a die
     ranges : Out array: outstanding writes
     retired : Out, one bit an entry: a pulse
+    lost : In, one bit a link; orphans : Out, one bit an entry
     """
 
     def __init__(self, machine: Machine, *, links: int) -> None:
@@ -96,11 +102,13 @@ class WriteTracker(wiring.Component):
                 "i": In(stream.Signature(Header)).array(links),
                 "refused_read": In(stream.Signature(refused_layout())).array(links),
                 "reply": Out(RequestPort()).array(links),
-                "o": Out(stream.Signature(write_layout(machine))),
+                "o": Out(stream.Signature(write_layout(machine, links=links))),
                 "grant": In(stream.Signature(grant_layout(machine))).array(dies),
                 "event": In(stream.Signature(event_layout(machine))).array(dies),
                 "ranges": Out(range_layout(machine)).array(writes),
                 "retired": Out(writes),
+                "lost": In(links),
+                "orphans": Out(writes),
             }
         )
 
@@ -111,8 +119,13 @@ class WriteTracker(wiring.Component):
         units = exact_log2(page_units(machine))
 
         m.submodules.acceptance = acceptance = WriteAcceptance(machine, links=links)
-        for k in range(links):
-            wiring.connect(m, wiring.flipped(self.i[k]), acceptance.i[k])
+        for k, source in enumerate(self.i):
+            to = acceptance.i[k]
+            m.d.comb += [
+                to.payload.eq(source.payload),
+                to.valid.eq(source.valid & ~self.lost[k]),
+                source.ready.eq(to.ready & ~self.lost[k]),
+            ]
         for n in writes:
             m.d.comb += acceptance.ranges[n].eq(self.ranges[n])
 
@@ -147,6 +160,7 @@ class WriteTracker(wiring.Component):
                 offer.operation.eq(header.operation),
                 offer.owner.eq(header.owner),
                 offer.relocated.eq(header.relocated),
+                offer.link.eq(acceptance.accepted.link),
             ]
         with m.Elif(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
@@ -191,7 +205,8 @@ class WriteTracker(wiring.Component):
 
         chosen_fails = event_turn.grant.any() & (chosen.status != Status.OK)
         for k in range(links):
-            with m.If(chosen_fails & (link_of[chosen.index] == k)):
+            orphan = self.orphans.bit_select(chosen.index, 1)
+            with m.If(chosen_fails & (link_of[chosen.index] == k) & ~orphan):
                 m.d.sync += [failed_valid[k].eq(1), failed[k].eq(chosen)]
             with m.Elif(failed_sent[k]):
                 m.d.sync += failed_valid[k].eq(0)
@@ -204,6 +219,8 @@ class WriteTracker(wiring.Component):
         finished, retires = Signal(len(writes)), Signal(len(writes))
         for n, (entry, span) in enumerate(zip(entries, self.ranges, strict=True)):
             m.d.comb += finished[n].eq(span.valid & (entry.left == 0))
+            with m.If(span.valid & self.lost.bit_select(entry.link, 1)):
+                m.d.sync += self.orphans[n].eq(1)
             with m.If(accepts & lowest[n]):
                 m.d.sync += [
                     span.valid.eq(1),
@@ -220,7 +237,7 @@ class WriteTracker(wiring.Component):
                 with m.If(entry.status == Status.OK):
                     m.d.sync += entry.status.eq(event.status)
             with m.Elif(retires[n]):
-                m.d.sync += span.valid.eq(0)
+                m.d.sync += [span.valid.eq(0), self.orphans[n].eq(0)]
 
         # Replies: one a clock and link ------------------------------------------------------------
         entry_of = Array(entries)
@@ -230,7 +247,7 @@ class WriteTracker(wiring.Component):
             for n, entry in enumerate(entries):
                 # The failure of its last page goes first.
                 waits = failed_valid[k] & (failed[k].index == n)
-                m.d.comb += last[n].eq(finished[n] & (entry.link == k) & ~waits)
+                m.d.comb += last[n].eq(finished[n] & (entry.link == k) & ~waits & ~self.orphans[n])
             m.submodules[f"last_turn{k}"] = last_turn = RoundRobin(width=len(writes))
             ended = Signal(entry_type, name=f"ended{k}")
             m.d.comb += [
@@ -276,7 +293,8 @@ class WriteTracker(wiring.Component):
                 last_turn.take.eq(sent[4]),
             ]
             last_sent.append(Mux(sent[4], last_turn.grant, 0))
-        m.d.comb += [retires.eq(reduce(or_, last_sent)), self.retired.eq(retires)]
+        retires_now = reduce(or_, last_sent, finished & self.orphans)
+        m.d.comb += [retires.eq(retires_now), self.retired.eq(retires)]
         return m
 
     def _send(self, m: Module, link: int, sources) -> Signal:
@@ -289,9 +307,9 @@ class WriteTracker(wiring.Component):
         sent = Signal(len(sources), name=f"sent{link}")
         m.d.comb += [
             turn.request.eq(Cat(valid for valid, _ in sources)),
-            sender.i.valid.eq(turn.request.any()),
-            turn.take.eq(sender.i.ready),
-            sent.eq(Mux(sender.i.ready, turn.grant, 0)),
+            sender.i.valid.eq(turn.request.any() & ~self.lost[link]),
+            turn.take.eq(sender.i.ready | self.lost[link]),
+            sent.eq(Mux(turn.take, turn.grant, 0)),
         ]
         for n, (_, fields) in enumerate(sources):
             with m.If(turn.grant[n]):

@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from hw.hbm.relay import RelayBuffer
+from hw.hbm.relay_reads import RelayReads
 from hw.params import Machine
 from hw.ucie.credit import RequestReceiver, RequestSender
 from hw.ucie.pacer import RATE_BITS
-from hw.ucie.transaction import DataPort, MessageClass, Operation, RequestPort
+from hw.ucie.transaction import DataPort, MessageClass, Operation, RequestPort, ResetPort
 from hw.ucie.write_sender import (
     WriteSender,
     done_layout,
@@ -31,6 +32,11 @@ class HbmBaseDie(wiring.Component):
     The answer to a read that the HBF base die refused, which comes among the replies to those
     writes, goes on over link B; reads have a credit each, so there is room for all answers.
 
+    Reset of link C: each read that it carried ends over link B with status LINK_RESET, behind the
+    whole pages that came, and each write as the sender says. Reset of link B: requests that wait
+    are dropped; reads under way over link C go on, so that it stays as it is, and their pages are
+    dropped as they come. Either link settles when that is done.
+
     Members
     -------
     b_request, b_data, b_reply : link B, to the GPU
@@ -39,6 +45,7 @@ class HbmBaseDie(wiring.Component):
     writeback, fetch, fetch_lanes, write_done : requests and data of those writes
     link_rate : beats a clock on link B, in 1/65536
     relay_occupied : one bit a relay region
+    b_reset, c_reset : resets of the links
     """
 
     # See `hw.channel_graph`.
@@ -68,6 +75,8 @@ class HbmBaseDie(wiring.Component):
                 "fetch_lanes": In(64).array(machine.lanes),
                 "write_done": Out(done_layout()),
                 "relay_occupied": Out(2),
+                "b_reset": In(ResetPort()),
+                "c_reset": In(ResetPort()),
             }
         )
 
@@ -78,7 +87,6 @@ class HbmBaseDie(wiring.Component):
         m.submodules.sender = sender = RequestSender(credits=depth)
         m.submodules.relay = relay = RelayBuffer(self._machine)
         wiring.connect(m, wiring.flipped(self.b_request), receiver.port)
-        wiring.connect(m, receiver.o, sender.i)
         wiring.connect(m, sender.port, wiring.flipped(self.c_request))
         wiring.connect(m, wiring.flipped(self.c_data), relay.c_data)
         wiring.connect(m, relay.b_data, wiring.flipped(self.b_data))
@@ -87,8 +95,28 @@ class HbmBaseDie(wiring.Component):
         wiring.connect(m, writer.request, wiring.flipped(self.c_write))
         wiring.connect(m, writer.data, wiring.flipped(self.c_write_data))
         wiring.connect(m, wiring.flipped(self.c_reply), writer.reply)
-        self._answers(m, writer.read_done)
+        answered = self._answers(m, writer.read_done)
+        m.submodules.reads = reads = RelayReads(self._machine)
+        b, c = self.b_reset, self.c_reset
+        passes = Signal()
+        wiring.connect(m, reads.end, relay.end)
         m.d.comb += [
+            sender.i.payload.eq(receiver.o.payload),
+            sender.i.valid.eq(receiver.o.valid & passes),
+            receiver.o.ready.eq(b.lost | (sender.i.ready & passes)),
+            passes.eq(~b.lost & ~c.lost),
+            reads.passed.valid.eq(sender.i.valid & sender.i.ready),
+            reads.passed.header.eq(receiver.o.payload),
+            reads.page_end.valid.eq(relay.page_end),
+            reads.page_end.slot.eq(self.c_data.header.tag),
+            reads.answer.eq(writer.read_done),
+            reads.abort.eq(c.quiet & relay.empty),
+            relay.c_cut.eq(c.quiet),
+            relay.b_lost.eq(b.lost),
+            writer.reset.lost.eq(c.lost),
+            writer.reset.quiet.eq(c.quiet),
+            c.settled.eq(reads.idle & relay.empty & writer.reset.settled),
+            b.settled.eq(reads.idle & relay.empty & ~receiver.o.valid & ~answered),
             writer.rate.eq(self.link_rate),
             self.fetch.eq(writer.fetch),
             self.write_done.eq(writer.done),
@@ -98,8 +126,8 @@ class HbmBaseDie(wiring.Component):
         ]
         return m
 
-    def _answers(self, m: Module, refused) -> None:
-        """Answers to reads wait for a credit of link B."""
+    def _answers(self, m: Module, refused) -> Value:
+        """Answers to reads wait for a credit of link B; tells whether one does."""
         answer_type = data.StructLayout({"tag": 12, "status": 4})
         credits = self._machine.credits.descriptors
         # One more than the reads: a queue of two is not ready for the second of two in a row.
@@ -112,10 +140,11 @@ class HbmBaseDie(wiring.Component):
             answers.w_en.eq(refused.valid),
             stored.tag.eq(refused.tag),
             stored.status.eq(refused.status),
-            sender.i.valid.eq(answers.r_rdy),
-            answers.r_en.eq(sender.i.ready),
+            sender.i.valid.eq(answers.r_rdy & ~self.b_reset.lost),
+            answers.r_en.eq(sender.i.ready | self.b_reset.lost),
             header.operation.eq(Operation.READ),
             header.message_class.eq(MessageClass.READ_DATA),
             header.tag.eq(answer.tag),
             header.status.eq(answer.status),
         ]
+        return answers.r_rdy

@@ -1,7 +1,7 @@
 """Relay buffer of the HBM base die: two regions between link C and link B."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
@@ -11,7 +11,7 @@ from hw.sram.macro import Sram1r1w
 from hw.sram.regions import GROUPS
 from hw.ucie.credit import CreditCounter
 from hw.ucie.pacer import RATE_BITS, FramePacer
-from hw.ucie.transaction import DataPort, MessageClass, Route
+from hw.ucie.transaction import DataPort, MessageClass, Operation, Route, Status
 
 
 class RelayBuffer(wiring.Component):
@@ -24,6 +24,12 @@ class RelayBuffer(wiring.Component):
     only after its last beat has been read, so no byte is overwritten before it left, and while both
     regions are occupied the HBF die holds no credit.
 
+    An ``end`` of a read leaves as a COMPLETION behind all beats that came before it.
+
+    Resets: while link C is ``c_cut`` a chunk that is under way closes with its last whole page; the
+    torn page behind it is dropped, and with it a region that holds no whole one. While link B is
+    ``b_lost`` no page or end begins to leave: they are dropped, credits or not.
+
     Latency: the whole chunk, then three clocks. Throughput: one beat a clock each way, forwarding
     paced by ``rate``. Back-pressure: forwarding stops while link B has no credit for a page;
     receiving never stops. Source: DASH section IV-B.
@@ -32,7 +38,11 @@ class RelayBuffer(wiring.Component):
     -------
     c_data : link C; each credit pulse frees one region
     b_data : link B; each credit pulse is one beat
+    c_cut, b_lost : In: resets of the links; with ``c_cut`` no beat comes
+    end : In(stream): slot of a read that ends early, and is said to with status LINK_RESET
     occupied : one bit a region: it holds or receives a chunk
+    empty : Out: nothing is held or on its way to link B
+    page_end : Out: the last beat of a page comes in this clock
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -42,7 +52,12 @@ class RelayBuffer(wiring.Component):
                 "rate": In(RATE_BITS + 1),
                 "c_data": In(DataPort(machine.lanes)),
                 "b_data": Out(DataPort(machine.lanes)),
+                "c_cut": In(1),
+                "b_lost": In(1),
+                "end": In(stream.Signature(12)),
                 "occupied": Out(2),
+                "empty": Out(1),
+                "page_end": Out(1),
             }
         )
 
@@ -68,13 +83,17 @@ class RelayBuffer(wiring.Component):
 
         # Receive: beats of a page follow each other -----------------------------------------------
         fill_region, fill_page, fill_beat = Signal(), Signal(range(pages)), Signal(2)
-        beat, ends, closes = Signal(), Signal(), Signal()
+        beat, ends, closes, tears = Signal(), Signal(), Signal(), Signal()
+        emptied = Signal()
         fill_row = Cat(fill_beat, fill_page)
         stored = Signal(beat_type)
         m.d.comb += [
             beat.eq(c.valid & (c.header.message_class == MessageClass.RELAY_DATA)),
             ends.eq(beat & c.header.page_end),
-            closes.eq(c.valid & c.header.chunk_end & (ends | ~beat)),
+            closes.eq(
+                (c.valid & c.header.chunk_end & (ends | ~beat)) | (self.c_cut & (fill_page != 0))
+            ),
+            tears.eq(self.c_cut & (fill_page == 0) & (fill_beat != 0) & ~emptied),
             label_write.en.eq(ends),
             label_write.addr.eq(Cat(fill_page, fill_region)),
             label_write.data.tag.eq(c.header.tag),
@@ -90,6 +109,8 @@ class RelayBuffer(wiring.Component):
         ]
         with m.If(closes):
             m.d.sync += [fill_page.eq(0), fill_beat.eq(0), fill_region.eq(~fill_region)]
+        with m.Elif(tears):
+            m.d.sync += fill_beat.eq(0)
         with m.Elif(ends):
             m.d.sync += [fill_page.eq(fill_page + 1), fill_beat.eq(0)]
         with m.Elif(beat):
@@ -98,7 +119,6 @@ class RelayBuffer(wiring.Component):
         # Regions: open from their first beat, full from chunk_end to the last read ----------------
         full = Signal(2)
         chunk_pages = [Signal(range(pages + 1), name=f"pages{r}") for r in range(2)]
-        emptied = Signal()
         drain_region, drain_page = Signal(), Signal(range(pages))  # chosen next
         region, page = Signal(), Signal(range(pages))  # being read
         for r in range(2):
@@ -108,21 +128,22 @@ class RelayBuffer(wiring.Component):
                 m.d.sync += full[r].eq(0)
             filling = (fill_region == r) & (beat | (fill_row != 0))
             m.d.comb += self.occupied[r].eq(full[r] | filling)
-        m.d.sync += c.credit.eq(emptied)
+        m.d.sync += c.credit.eq(emptied | tears)
 
         # Forward: frames of four clocks -----------------------------------------------------------
         m.submodules.pacer = pacer = FramePacer()
         m.submodules.credits = credits = CreditCounter(
             initial=machine.credits.rx_beats, max_take=GROUPS
         )
-        frame, go = Signal(2), Signal()
-        reading = Signal()
+        frame, go, may = Signal(2), Signal(), Signal()
+        reading, dropping = Signal(), Signal()
         last_page = Signal()
         m.d.sync += frame.eq(frame + 1)
         m.d.comb += [
             pacer.rate.eq(self.rate),
             pacer.tick.eq(frame == GROUPS - 1),
-            go.eq(pacer.grant & full.bit_select(drain_region, 1) & (credits.count >= GROUPS)),
+            may.eq(self.b_lost | (credits.count >= GROUPS)),
+            go.eq(pacer.grant & full.bit_select(drain_region, 1) & may),
             pacer.use.eq(go),
             credits.give.eq(b.credit),
             last_page.eq(drain_page == Mux(drain_region, chunk_pages[1], chunk_pages[0]) - 1),
@@ -130,14 +151,17 @@ class RelayBuffer(wiring.Component):
         ]
         last_position = Signal(2)  # of the beats of the page that is read
         m.d.comb += count_read.addr.eq(Cat(drain_page, drain_region))
-        with m.If(go):
+        with m.If(go & ~self.b_lost):
             m.d.comb += credits.take.eq(count_read.data + 1)
+        with m.Elif(self.end.valid & self.end.ready & ~self.b_lost):
+            m.d.comb += credits.take.eq(1)
         with m.If(frame == GROUPS - 1):
             m.d.sync += reading.eq(go)
         with m.If(go):
             m.d.sync += [
                 region.eq(drain_region),
                 page.eq(drain_page),
+                dropping.eq(self.b_lost),
                 last_position.eq(count_read.data),
             ]
             with m.If(last_page):
@@ -164,13 +188,29 @@ class RelayBuffer(wiring.Component):
             beats.r_addr.eq(Cat(frame, page, region)),
         ]
         m.d.sync += [
-            read_valid.eq(reading & (frame <= last_position)),
+            read_valid.eq(reading & (frame <= last_position) & ~dropping),
             read_end.eq(frame == last_position),
             read_region.eq(region),
-            b.valid.eq(read_valid),
+            b.valid.eq(read_valid | (self.end.valid & self.end.ready & ~self.b_lost)),
         ]
+        m.d.comb += [
+            self.page_end.eq(ends),
+            self.empty.eq(~self.occupied.any() & ~reading & ~read_valid & ~b.valid),
+            self.end.ready.eq(self.empty & may),
+        ]
+        with m.If(self.end.ready):
+            m.d.sync += [
+                b.header.eq(0),
+                b.header.operation.eq(Operation.READ),
+                b.header.message_class.eq(MessageClass.COMPLETION),
+                b.header.route.eq(Route.RELAY),
+                b.header.tag.eq(self.end.payload),
+                b.header.status.eq(Status.LINK_RESET),
+            ]
         with m.If(read_valid):
             m.d.sync += [
+                b.header.operation.eq(0),
+                b.header.status.eq(0),
                 b.header.message_class.eq(MessageClass.RELAY_DATA),
                 b.header.route.eq(Route.RELAY),
                 b.header.tag.eq(label_read.data.tag),

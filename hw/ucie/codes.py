@@ -14,7 +14,8 @@ class Owner(enum.IntEnum):
 class Status(enum.IntEnum):
     """How a transaction or page ended; the numbers are those of the OCP HBF specification 0.7.0.
 
-    Read codes are those of its table 12, write codes those of its table 13.
+    Read codes are those of its table 12, write codes those of its table 13. LINK_RESET is our own:
+    a reset of a link came between, and the outcome is not known.
     """
 
     OK = 0
@@ -23,3 +24,4 @@ class Status(enum.IntEnum):
     ILLEGAL_OWNER = 3
     ORDER = 6
     PROGRAM_FAILED = 7
+    LINK_RESET = 15

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ucie.link_codes import StateStatus
 from hw.ucie.link_end import Channel, check_channels
 from hw.ucie.link_shape import LinkShape
+from hw.ucie.transaction import ResetPort
 from hw.ucie.ucie_end import UcieEnd
 from hw.ucie.wires import ModuleWires
 
@@ -26,6 +27,8 @@ class UcieLink(wiring.Component):
     -------
     near_NAME, far_NAME : ports of the dies: of ``forward`` channels ``near_NAME`` is In and
         ``far_NAME`` Out, of ``backward`` ones the other way round
+    near_reset, far_reset : Out(ResetPort)
+    reset : In: asks for a link reset, here for the near end
     up : Out: both ends are ACTIVE
     """
 
@@ -47,6 +50,9 @@ class UcieLink(wiring.Component):
                 **{f"far_{channel.name}": Out(channel.port()) for channel in forward},
                 **{f"far_{channel.name}": In(channel.port()) for channel in backward},
                 **{f"near_{channel.name}": Out(channel.port()) for channel in backward},
+                "near_reset": Out(ResetPort()),
+                "far_reset": Out(ResetPort()),
+                "reset": In(1),
                 "up": Out(1),
             }
         )
@@ -57,6 +63,9 @@ class UcieLink(wiring.Component):
         near = UcieEnd(shape=shape, sends=self._forward, receives=self._backward)
         far = UcieEnd(shape=shape, sends=self._backward, receives=self._forward)
         m.submodules.near, m.submodules.far = near, far
+        wiring.connect(m, near.die, wiring.flipped(self.near_reset))
+        wiring.connect(m, far.die, wiring.flipped(self.far_reset))
+        m.d.comb += near.reset.eq(self.reset)
         for side, end, sends, receives in (
             ("near", near, self._forward, self._backward),
             ("far", far, self._backward, self._forward),

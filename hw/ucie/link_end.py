@@ -175,7 +175,7 @@ class LinkEnd(wiring.Component):
                 port.valid.eq(valid),
                 port.header.eq(of.header),
                 port.header.spare.eq(0),
-                giver.came[k].eq(_spends(m, channel, valid, of.header)),
+                giver.came[k].eq(self._spends(m, channel, valid, of.header)),
                 giver.credit[k].eq(port.credit),
             ]
             if channel.lanes:
@@ -183,7 +183,7 @@ class LinkEnd(wiring.Component):
         for k, channel in enumerate(self._sends):
             port = getattr(self, f"tx_{channel.name}")
             m.d.comb += [
-                taker.sent[k].eq(_spends(m, channel, port.valid, port.header)),
+                taker.sent[k].eq(self._spends(m, channel, port.valid, port.header)),
                 port.credit.eq(taker.credit[k]),
             ]
         return giver, taker
@@ -243,15 +243,14 @@ class LinkEnd(wiring.Component):
             m.d.sync += waiting.eq(waiting + port.valid - (queue.o.valid & queue.o.ready))
         m.d.sync += port.hold.eq(waiting > depth - shape.page_room)
 
-
-def _spends(m: Module, channel: Channel, valid, header):
-    """What uses up a credit: each message or beat, or the first beat of a chunk."""
-    if not channel.chunked:
-        return valid
-    open_chunk, beat = Signal(), Signal()
-    m.d.comb += beat.eq(valid & (header.message_class == MessageClass.RELAY_DATA))
-    with m.If(valid & header.chunk_end & (header.page_end | ~beat)):
-        m.d.sync += open_chunk.eq(0)
-    with m.Elif(beat):
-        m.d.sync += open_chunk.eq(1)
-    return beat & ~open_chunk
+    def _spends(self, m: Module, channel: Channel, valid, header):
+        """What uses up a credit: each message or beat, or the first beat of a chunk."""
+        if not channel.chunked:
+            return valid
+        open_chunk, beat = Signal(), Signal()
+        m.d.comb += beat.eq(valid & (header.message_class == MessageClass.RELAY_DATA))
+        with m.If(self.clear | (valid & header.chunk_end & (header.page_end | ~beat))):
+            m.d.sync += open_chunk.eq(0)
+        with m.Elif(beat):
+            m.d.sync += open_chunk.eq(1)
+        return beat & ~open_chunk

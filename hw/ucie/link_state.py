@@ -67,6 +67,8 @@ class LinkState(wiring.Component):
         anew; ``enabled`` and ``epoch`` are those that hold from now on.
     clear : Out(1)
         With ``restart``: sequence numbers, replay buffer, framing and credits start anew, too.
+    lost : Out(1)
+        What was under way is lost: from LINKRESET or LINKERROR on, till ``clear``.
     enabled : Out(modules); epoch : Out(2)
     pl_inband_pres : Out(1)
         Training has found the other end.
@@ -109,6 +111,7 @@ class LinkState(wiring.Component):
                 "receiving": Out(1),
                 "restart": Out(1),
                 "clear": Out(1),
+                "lost": Out(1),
                 "enabled": Out(modules),
                 "epoch": Out(EPOCH_BITS),
                 "pl_inband_pres": Out(1),
@@ -287,6 +290,7 @@ class LinkState(wiring.Component):
         m.d.comb += gone.eq(_down(phase) & (phase != Phase.RETRAIN))
         with m.If(gone):
             m.d.sync += own.clear.eq(1)
+        m.d.comb += self.lost.eq(own.clear)
 
         # What is told above -----------------------------------------------------------------------
         with m.If(gone):

@@ -131,6 +131,19 @@ class DataPort(wiring.Signature):
         )
 
 
+class ResetPort(wiring.Signature):
+    """What a link tells a die of its reset, and the die's answer.
+
+    From ``lost`` on whatever the die sends on the link is lost, and its credits come back when the
+    link is up again. With ``quiet`` nothing comes from the link any more. The die ends all that the
+    link had under way and raises ``settled``, which counts with ``quiet``; the link comes up only
+    then. So nothing old is left when ``lost`` falls, at this end or at the other.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"lost": Out(1), "quiet": Out(1), "settled": In(1)})
+
+
 class BeatStream(wiring.Signature):
     """A beat with ready/valid handshake (``amaranth.lib.stream`` rules), lanes kept apart."""
 

@@ -12,8 +12,12 @@ from hw.ucie.link_end import Channel, LinkEnd
 from hw.ucie.link_shape import LinkShape
 from hw.ucie.link_state import LinkState
 from hw.ucie.modules import Deskewer, ModulePort, Striper, sizes
+from hw.ucie.transaction import ResetPort
 
 EMPTYING_CLOCKS = 4  # from the last group that the adapter chose to the striper
+# From the loss of the link to the last of what had come, in its ports and the queues behind; and
+# for what a die had begun to send to leave it.
+QUIET_CLOCKS = 32
 
 
 class UcieEnd(wiring.Component):
@@ -22,8 +26,8 @@ class UcieEnd(wiring.Component):
     Promise: that of :class:`LinkEnd` and of :class:`LinkState`. The link comes up by itself after
     reset, is trained anew when modules are lost or answers stay out, and goes on with the largest
     block of modules that is ``alive`` at both ends; then groups take as many clocks as modules are
-    missing. ``reset`` asks for a link reset: what is under way both ways is lost, its credits come
-    back, and ``clear`` tells when.
+    missing. ``reset`` asks for a link reset: what is under way both ways is lost and its credits
+    come back; ``die`` says so, and the link comes up again when both dies have settled.
 
     Latency: that of :class:`LinkEnd`, 1 clock to the modules and 2 back. Throughput and
     back-pressure: as :class:`LinkEnd`, over ``n`` of its modules ``n`` parts of the rate.
@@ -37,7 +41,8 @@ class UcieEnd(wiring.Component):
     reset, error : In: ask for a link reset; a fatal error
     corrupt : In: of :class:`LinkEnd`
     state : Out(StateStatus); enabled : Out(modules); epoch : Out
-    clear : Out, a pulse: the link was reset
+    die : Out(ResetPort); not lost before the link is up for the first time
+    clear : Out, a pulse: the link comes up after a reset
     cancel, repeat : Out, pulses: of :class:`LinkEnd`
     retrains : Out: how often; at_rest : Out
     """
@@ -67,6 +72,7 @@ class UcieEnd(wiring.Component):
                 "state": Out(StateStatus),
                 "enabled": Out(modules),
                 "epoch": Out(2),
+                "die": Out(ResetPort()),
                 "clear": Out(1),
                 "cancel": Out(1),
                 "repeat": Out(1),
@@ -146,14 +152,17 @@ class UcieEnd(wiring.Component):
 
         # What is asked: up from reset, out of an error by a reset, otherwise stay ---------------
         status, request = state.pl_state_sts, state.lp_state_req
-        wanted, nop_given = Signal(), Signal()
+        wanted, nop_given, ready = Signal(), Signal(), Signal()
         with m.If(self.reset):
             m.d.sync += wanted.eq(1)
         with m.Elif((status == StateStatus.LINKRESET) | (status == StateStatus.RESET)):
             m.d.sync += wanted.eq(0)
         m.d.sync += nop_given.eq(status == StateStatus.RESET)
-        m.d.comb += request.eq(StateRequest.ACTIVE)
-        with m.If((status == StateStatus.RESET) & ~nop_given):
+        m.d.comb += [
+            request.eq(StateRequest.ACTIVE),
+            ready.eq(~self.die.lost | (self.die.quiet & self.die.settled)),
+        ]
+        with m.If((status == StateStatus.RESET) & ~(nop_given & ready)):
             m.d.comb += request.eq(StateRequest.NOP)
         with m.Elif(wanted | (status == StateStatus.LINKERROR)):
             m.d.comb += request.eq(StateRequest.LINKRESET)
@@ -173,6 +182,14 @@ class UcieEnd(wiring.Component):
         began = Signal()
         with m.If(state.clear):
             m.d.sync += began.eq(1)
+        since = Signal(range(QUIET_CLOCKS + 1))
+        m.d.comb += self.die.quiet.eq(since == QUIET_CLOCKS)
+        with m.If(state.clear):
+            m.d.sync += [self.die.lost.eq(0), since.eq(0)]
+        with m.Else():
+            m.d.sync += self.die.lost.eq(self.die.lost | (state.lost & began))
+            with m.If(self.die.lost & ~self.die.quiet):
+                m.d.sync += since.eq(since + 1)
         m.d.comb += [
             state.lp_linkerror.eq(self.error),
             state.alive.eq(self.alive),

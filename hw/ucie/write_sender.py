@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 
 from hw.params import TRANSACTION_PAGES, Machine
 from hw.ucie.credit import CreditCounter, RequestSender
+from hw.ucie.open_writes import OpenWrites
 from hw.ucie.pacer import RATE_BITS, FramePacer
 from hw.ucie.transaction import (
     ADDRESS_UNIT_BYTES,
@@ -15,6 +16,8 @@ from hw.ucie.transaction import (
     MessageClass,
     Operation,
     RequestPort,
+    ResetPort,
+    Status,
 )
 
 FRAME = 4  # beats of a page, sent without gap
@@ -68,7 +71,11 @@ class WriteSender(wiring.Component):
 
     Back-pressure: ``i`` waits for one of ``machine.credits.writes``; a page waits for the credit of
     its four beats. ``done`` cannot be refused, and a granted page has its slot, so that replies
-    always flow: a reply credit comes back when an answer arrives or a page starts.
+    always flow: a reply credit comes back when an answer arrives or a page starts. At most twice
+    ``machine.credits.writes`` requests are open.
+
+    Reset of the link: grants that wait are forgotten, and each open request ends with one last
+    ``done`` of status LINK_RESET; what of it was written is not known.
 
     Members
     -------
@@ -79,6 +86,7 @@ class WriteSender(wiring.Component):
     data : Out(DataPort), ``machine.credits.rx_beats`` credits of one beat
     fetch : Out; fetch_lanes : In(64) array
     done, read_done : Out, pulses
+    reset : In(ResetPort)
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -94,6 +102,7 @@ class WriteSender(wiring.Component):
                 "fetch_lanes": In(64).array(machine.lanes),
                 "done": Out(done_layout()),
                 "read_done": Out(read_refused_layout()),
+                "reset": In(ResetPort()),
             }
         )
 
@@ -105,11 +114,17 @@ class WriteSender(wiring.Component):
         # Requests ---------------------------------------------------------------------------------
         units = exact_log2(machine.geometry.page_bytes // ADDRESS_UNIT_BYTES)
         m.submodules.sender = sender = RequestSender(credits=machine.credits.writes)
+        m.submodules.open = opened = OpenWrites(depth=2 * machine.credits.writes)
         wiring.connect(m, sender.port, wiring.flipped(self.request))
         write, header = self.i.payload, sender.i.payload
+        may_begin, lost = Signal(), self.reset.lost
         m.d.comb += [
-            sender.i.valid.eq(self.i.valid),
-            self.i.ready.eq(sender.i.ready),
+            may_begin.eq(opened.room & ~lost),
+            sender.i.valid.eq(self.i.valid & may_begin),
+            self.i.ready.eq(sender.i.ready & may_begin),
+            opened.begin.valid.eq(self.i.valid & self.i.ready),
+            opened.begin.operation.eq(write.operation),
+            opened.begin.tag.eq(write.tag),
             header.operation.eq(write.operation),
             header.message_class.eq(MessageClass.REQUEST),
             header.address.eq(write.first << units),
@@ -125,7 +140,8 @@ class WriteSender(wiring.Component):
         # One more than the credits: a queue of two is not ready for the second of two in a row.
         m.submodules.grants = grants = SyncFIFOBuffered(width=grant_type.size, depth=replies + 1)
         grant, stored = grant_type(grants.r_data), grant_type(grants.w_data)
-        granted, answered, starts = Signal(), Signal(), Signal()
+        granted, answered, starts, drops = Signal(), Signal(), Signal(), Signal()
+        completes = reply.message_class == MessageClass.COMPLETION
         owed = Signal(range(replies + 1))  # credits that have not gone back
         m.d.comb += [
             granted.eq(self.reply.valid & (reply.message_class == MessageClass.GRANT)),
@@ -134,12 +150,15 @@ class WriteSender(wiring.Component):
             stored.page.eq(reply.page),
             stored.token.eq(reply.credit),
             grants.w_en.eq(granted),
-            grants.r_en.eq(starts),
+            drops.eq(lost & grants.r_rdy),
+            grants.r_en.eq(starts | drops),
             self.reply.credit.eq(owed != 0),
+            opened.end.valid.eq(answered & completes & reply.chunk_end),
+            opened.end.tag.eq(reply.tag),
         ]
         m.d.sync += [
-            owed.eq(owed + answered + starts - self.reply.credit),
-            self.done.valid.eq(answered & (reply.message_class == MessageClass.COMPLETION)),
+            owed.eq(owed + answered + (starts | drops) - self.reply.credit),
+            self.done.valid.eq(answered & completes),
             self.read_done.valid.eq(answered & (reply.message_class == MessageClass.READ_DATA)),
         ]
         with m.If(answered):
@@ -152,6 +171,19 @@ class WriteSender(wiring.Component):
                 self.read_done.tag.eq(reply.tag),
                 self.read_done.status.eq(reply.status),
             ]
+        m.d.comb += [
+            opened.drop.eq(self.reset.quiet & ~grants.r_rdy & opened.some.valid),
+            self.reset.settled.eq(~grants.r_rdy & (owed == 0) & ~opened.some.valid),
+        ]
+        with m.If(opened.drop):
+            m.d.sync += [
+                self.done.valid.eq(1),
+                self.done.operation.eq(opened.some.operation),
+                self.done.tag.eq(opened.some.tag),
+                self.done.page.eq(0),
+                self.done.status.eq(Status.LINK_RESET),
+                self.done.last.eq(1),
+            ]
 
         # Pages: frames of four clocks -------------------------------------------------------------
         m.submodules.pacer = pacer = FramePacer()
@@ -162,7 +194,7 @@ class WriteSender(wiring.Component):
         m.d.comb += [
             pacer.rate.eq(self.rate),
             pacer.tick.eq(frame == FRAME - 1),
-            starts.eq(pacer.grant & grants.r_rdy & (credits.count >= FRAME)),
+            starts.eq(pacer.grant & grants.r_rdy & (credits.count >= FRAME) & ~lost),
             pacer.use.eq(starts),
             credits.give.eq(self.data.credit),
             self.fetch.tag.eq(page.tag),

@@ -64,7 +64,7 @@ BLOCKS = {
         machine, die=1, depth=8, descriptor=descriptor_layout(machine)
     ),
     "pending pages": lambda machine: PendingPages(
-        machine, die=0, depth=8, descriptor=write_layout(machine)
+        machine, die=0, depth=8, descriptor=write_layout(machine, links=2)
     ),
     "delay queue": lambda machine: DelayQueue(page_layout(machine), depth=2, delay_bits=20),
     "read issue": lambda machine: ReadIssue(machine, die=1),

@@ -5,8 +5,9 @@ from collections import deque
 
 import pytest
 
-from hw.gpu.reassembly import Reassembly
+from hw.gpu.reassembly import BY_DATA, BY_WORD, Reassembly
 from hw.presets import preset
+from hw.ucie.transaction import Status
 from tests.hw.beats import Quiet, get_lanes, set_lanes
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
@@ -85,11 +86,13 @@ def test_every_beat_has_its_address_and_every_read_completes_once(seed, stall):
             credits += ctx.get(dut.port.credit)
             assert credits <= RX_BEATS, say
 
-            event = ctx.get(dut.completed)
+            event = ctx.get(dut.end[BY_DATA])
             assert event.valid == (clock in expected), say
+            assert not ctx.get(dut.end[BY_WORD].valid), say
             if event.valid:
                 slot, poisoned = expected[clock]
                 assert (event.slot, event.poison) == (slot, poisoned), say
+                assert event.status == Status.OK, say
                 completed.append(open_reads.pop(slot).tag)
 
             ready = pick.random() >= stall
@@ -107,7 +110,7 @@ def test_every_beat_has_its_address_and_every_read_completes_once(seed, stall):
                 if not read.to_take:
                     expected[clock + 1] = read.slot, read.poisoned
             page_ends = bool(taken) and counted % 4 == 0
-            assert ctx.get(dut.page_done) == page_ends, say
+            assert ctx.get(dut.received) == page_ends, say
             pages_done += page_ends
             await ctx.tick()
             clock += 1

@@ -41,6 +41,7 @@ class Ends:
         self.expected_done: dict[str, int] | None = None
         self.expected_read_done: dict[str, int] | None = None
         self.done = self.read_done = 0
+        self.answers = False  # each request with its last COMPLETION
         self.clocks = 0
 
     async def clock(self, *, ask=1.0, reply=1.0, give_request=1.0, give_data=1.0) -> None:
@@ -102,6 +103,8 @@ class Ends:
                 "relocated": h.relocated,
             }
             assert found == want
+            if self.answers:
+                self.replies.append(completion(h.tag))
             self.held["request"] += 1
             assert self.held["request"] <= self.credits.writes
         assert not self.asked  # a request leaves one clock after it was accepted
@@ -188,6 +191,7 @@ def test_random_traffic(shares: dict[str, float], seed: int) -> None:
     print(f"seed {seed}")
 
     async def scenario(ends: Ends) -> None:
+        ends.answers = True
         for _ in range(40):
             ends.requests.append(
                 {
@@ -217,7 +221,7 @@ def test_random_traffic(shares: dict[str, float], seed: int) -> None:
         for _ in range(40):
             await ends.clock()
         assert len(ends.beats) == 4 * grants
-        assert (ends.done, ends.read_done) == (completions, reads)
+        assert (ends.done, ends.read_done) == (40 + completions, reads)
         assert ends.held == {"request": 0, "data": 0}
         assert ends.reply_credits == ends.credits.descriptors
 
