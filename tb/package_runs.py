@@ -68,6 +68,7 @@ class PackageRun:
         program_failures, erase_failures: Share of the programs and erases that fail.
         injections: Bit errors planted in the transfer regions.
         switch_collection: Turn the background collection off and on.
+        link_resets: Resets of links at random times, which must carry flits.
         fault: A fault of the NAND that the bench must find, see :mod:`tb.vip.stack`.
         coverage: Count what was covered.
     """
@@ -84,6 +85,7 @@ class PackageRun:
     erase_failures: float = 0.0
     injections: int = 0
     switch_collection: bool = False
+    link_resets: int = 0
     fault: str | None = None
     coverage: bool = True
 
@@ -94,7 +96,9 @@ class PackageRun:
         ):
             if value not in known:
                 raise InputError(f"{what} {value!r} is unknown: choose {', '.join(known)}")
-        for what in ("reads", "writes", "injections"):
+        if self.link_resets and not self.flits:
+            raise InputError(f"link_resets is {self.link_resets!r}: needs links that carry flits")
+        for what in ("reads", "writes", "injections", "link_resets"):
             if getattr(self, what) < 0:
                 raise InputError(f"{what} is {getattr(self, what)!r}: must not be negative")
 

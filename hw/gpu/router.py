@@ -42,6 +42,11 @@ def read_layout(machine: Machine) -> data.StructLayout:
     )
 
 
+def accepted_layout(slots: range) -> data.StructLayout:
+    """A read that is taken, with its path and its slot there."""
+    return data.StructLayout({"valid": 1, "path": 1, "slot": slots})
+
+
 class RequestRouter(wiring.Component):
     """Sends each read over one path and keeps count of what is outstanding there.
 
@@ -75,7 +80,7 @@ class RequestRouter(wiring.Component):
                 "may_send": In(2),
                 "received": In(range(pairs * (MAX_PAGES + 1) + 1)).array(2),
                 "completed": In(completed).array(2),
-                "accepted": Out(data.StructLayout({"valid": 1, "path": 1, "slot": range(slots)})),
+                "accepted": Out(accepted_layout(range(slots))),
             }
         )
 

@@ -17,7 +17,7 @@ from hw.gpu.completions import read_done_layout
 from hw.gpu.router import Choice
 from hw.hbf.layouts import Command
 from hw.package import Package
-from hw.ucie.transaction import Route
+from hw.ucie.transaction import Route, Status
 from tb.coverage.goals import goals
 from tb.coverage.package import (
     StackCoverage,
@@ -34,6 +34,7 @@ from tb.vip.base_die_watch import BaseDieWatch
 from tb.vip.collection_switch import CollectionSwitch
 from tb.vip.final_checks import check_blocking, check_counters, check_memory
 from tb.vip.injector import Injector
+from tb.vip.link_resets import LinkResets
 from tb.vip.register_port import register_access
 from tb.vip.scoreboard import Read, Scoreboard
 from tb.vip.stack import Failures, Fault, Stack
@@ -105,7 +106,11 @@ class Bench:
         self.switches = [
             CollectionSwitch(port, dut, random) for port in self.registers if run.switch_collection
         ]
-        self.coverage = goals() if run.coverage else None
+        self.coverage = goals(resets=bool(run.link_resets)) if run.coverage else None
+        self.resets = None
+        if run.flits:
+            self.resets = LinkResets(dut, topology, run.link_resets, random, self.coverage)
+            scoreboard.coverage = self.coverage
         self.covers = []
         if self.coverage is not None:
             self.covers = [
@@ -155,6 +160,8 @@ class Bench:
         before = len(scoreboard.beats), len(scoreboard.completions)
         scoreboard.begin_clock()
         taken_up = [watch.clock(scoreboard) for watch in self.watches]
+        if self.resets is not None:
+            self.resets.clock(scoreboard)
         self.requester.clock(scoreboard)
         for writer in self.writers:
             writer.clock(scoreboard)
@@ -173,8 +180,11 @@ class Bench:
         if self.coverage is not None:
             self._cover(self.coverage, taken_up)
         for judge in scoreboard.writes.stacks:
-            for ended, _ in judge.results:
-                self.traffic.ended(ended.request, (page for page, _ in ended.reported))
+            for ended, status in judge.results:
+                pages = [page for page, _ in ended.reported]
+                if status is Status.LINK_RESET:  # nobody knows what was written
+                    pages = list(range(ended.request.pages))
+                self.traffic.ended(ended.request, pages)
                 moved = True
             judge.results.clear()
         return moved
@@ -195,6 +205,7 @@ class Bench:
     def _idle(self) -> bool:
         return (
             self.traffic.exhausted
+            and (self.resets is None or self.resets.idle)
             and self.requester.idle
             and all(writer.idle for writer in self.writers)
             and not self.scoreboard.tags
@@ -219,7 +230,13 @@ class Bench:
             if self.coverage is not None:
                 await check_blocking(self.registers[pair], self.covers[pair])
             await check_counters(
-                self.registers[pair], board, pair, stack, self.injectors[pair], self._random
+                self.registers[pair],
+                board,
+                pair,
+                stack,
+                self.injectors[pair],
+                self._random,
+                resets=self._run.link_resets,
             )
         if self.coverage is not None:
             cover_final(self.coverage, self._run.registers, board.writes.stacks)
@@ -234,4 +251,5 @@ class Bench:
             "writes": [dict(stack.counts) for stack in board.writes.stacks],
             "commands": [dict(stack.counts) for stack in self.stacks],
             "poisoned": board.poisoned,
+            "resets": self.resets.done if self.resets is not None else {},
         }

@@ -13,9 +13,12 @@ REPORTS = REPOSITORY / "build" / "coverage"
 FILE = "coverage.json"  # in the directory of a run
 
 
-def merge(directories: Iterable[str | Path], name: str) -> Coverage:
-    """The sum over runs, which is also left in ``build/coverage``, as JSON and as a table."""
-    coverage = goals()
+def merge(directories: Iterable[str | Path], name: str, *, resets: bool = False) -> Coverage:
+    """The sum over runs, which is also left in ``build/coverage``, as JSON and as a table.
+
+    ``resets`` as the runs had them, see :func:`tb.coverage.goals.goals`.
+    """
+    coverage = goals(resets=resets)
     for directory in directories:
         coverage.add(json.loads((Path(directory) / FILE).read_text()))
     coverage.save(REPORTS / f"{name}.json")

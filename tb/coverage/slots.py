@@ -4,7 +4,7 @@ from amaranth.lib import data
 
 from hw.hbf.layouts import token_layout
 from hw.params import Machine
-from tb.coverage.goals import STEPS
+from tb.coverage.goals import RESET_STEPS
 from tb.coverage.points import Coverage
 from tb.vip.base_die_watch import unpacker
 from tb.vip.probes import Probes
@@ -17,7 +17,7 @@ class SlotError(AssertionError):
 
 
 class SlotWatch:
-    """Steps of slots in each clock, counted and checked against :data:`STEPS`."""
+    """Steps of slots in each clock, counted and checked against :data:`RESET_STEPS`."""
 
     def __init__(
         self, probe: Probes, machine: Machine, paths: list[str], coverage: Coverage
@@ -62,7 +62,7 @@ class SlotWatch:
         for die, handle in enumerate(self._frees):
             if (bits := int(handle.value)) & 1:
                 slot = self._slot(die, bits >> 1)
-                step = "leave" if self._states[slot] == "arrived" else "refuse"
+                step = {"arrived": "leave", "granted": "cut"}.get(self._states[slot], "refuse")
                 steps.append((step, slot))
         for step, dies in self._events.items():
             for die, ports in enumerate(dies):
@@ -92,7 +92,7 @@ class SlotWatch:
         return die, bits & self._mask, bits >> self._shift & 1
 
     def _step(self, step: str, slot: Slot) -> None:
-        before, after = STEPS[step]
+        before, after = RESET_STEPS[step]
         state = self._states[slot]
         if state != before:
             raise SlotError(f"{step} of slot {slot}, which is {state}, not {before}")

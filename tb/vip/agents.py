@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from amaranth.lib import data
 
-from hw.gpu.router import read_layout
+from hw.gpu.router import accepted_layout, read_layout
 from hw.params import Machine
 from hw.ucie.transaction import Route
 from hw.ucie.write_sender import done_layout, fetch_layout, write_request_layout
@@ -122,15 +122,20 @@ class Requester:
         random: Random,
     ) -> None:
         self._offers = Offers(dut, "read", read_layout(machine), following, random)
+        self._taken = dut.gpu.router.accepted
+        slots = range(machine.credits.descriptors)
+        self._fields = unpacker(accepted_layout(slots))
 
     @property
     def idle(self) -> bool:
         return self._offers.idle
 
     def clock(self, scoreboard: Scoreboard) -> None:
-        self._offers.clock(
-            lambda tag, read: scoreboard.accepted(read, tag), lambda: scoreboard.tags
-        )
+        def accepted(tag: int, read: ReadRequest) -> None:
+            taken = self._fields(int(self._taken.value))
+            scoreboard.accepted(read, tag, Route(taken["path"]), taken["slot"])
+
+        self._offers.clock(accepted, lambda: scoreboard.tags)
 
 
 class Writer:

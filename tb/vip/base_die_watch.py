@@ -8,6 +8,7 @@ from amaranth.lib import data
 
 from hw.hbf.block_layouts import BlockOperation, operation_layout
 from hw.hbf.block_port import answer_layout
+from hw.hbf.layouts import descriptor_layout
 from hw.params import Machine, Topology
 from hw.ucie.transaction import PATHS, Header, Route
 from tb.vip.probes import Probes
@@ -43,7 +44,7 @@ class BaseDieWatch:
         self._pair = pair
         self._ports = [ports[path] for path in PATHS if there[path]]
         self._routes = [
-            (route, probe(f"die0.{path}__valid"))
+            (route, probe(f"die0.{path}__valid"), probe(f"die0.{path}__payload"))
             for route, path in zip(Route, PATHS, strict=True)
             if there[path]
         ]
@@ -54,6 +55,7 @@ class BaseDieWatch:
         ]
         self._answers = [probe(f"die{d}.answer") for d in dies]
         self._header = unpacker(Header)
+        self._descriptor = unpacker(descriptor_layout(machine))
         self._operation = unpacker(operation_layout(machine))
         self._answer = unpacker(answer_layout(machine))
 
@@ -61,8 +63,8 @@ class BaseDieWatch:
         """Tell the judges; gives the reads that were taken up."""
         writes = scoreboard.writes.stacks[self._pair]
         reads = [
-            scoreboard.taken_up(route, self._pair)
-            for route, valid in self._routes
+            scoreboard.taken_up(route, self._pair, self._descriptor(int(descriptor.value))["tag"])
+            for route, valid, descriptor in self._routes
             if int(valid.value)
         ]
         bits = int(self._accepted.value)

@@ -6,6 +6,7 @@ up, which ports do not show, and what functional coverage counts.
 
 from typing import Any
 
+from hw.links import links_of
 from hw.params import Machine, Topology
 from hw.ucie.transaction import PATHS
 
@@ -13,7 +14,16 @@ from hw.ucie.transaction import PATHS
 def _of_die(links: int) -> dict[str, tuple[str, ...]]:
     """Names by scope below a die."""
     return {
-        "": ("answer", "issued", "free_direct", "free_relay", "direct__valid", "relay__valid"),
+        "": (
+            "answer",
+            "issued",
+            "free_direct",
+            "free_relay",
+            "direct__valid",
+            "relay__valid",
+            "direct__payload",
+            "relay__payload",
+        ),
         "writes.": (
             *("op__valid", "op__ready", "op__payload", "reserve", "free", "left"),
             *("grant__valid", "grant__ready", "grant__payload"),
@@ -49,7 +59,18 @@ def probes(machine: Machine, topology: Topology) -> tuple[str, ...]:
             for name in names
         ),
     ]
-    return tuple(f"hbf{pair}.{name}" for pair in range(topology.pairs) for name in below)
+    pairs = range(topology.pairs)
+    of_links = [
+        f"{link.name}{pair}.{end}.die__lost"
+        for pair in pairs
+        for link in links_of(topology)
+        for end in ("near", "far")
+    ]
+    return (
+        "gpu.router.accepted",
+        *(of_links if topology.flits else ()),
+        *(f"hbf{pair}.{name}" for pair in pairs for name in below),
+    )
 
 
 class Probes:

@@ -5,6 +5,7 @@ knows only when each base die took up a read or a write, which is what orders th
 """
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -13,6 +14,7 @@ from amaranth.lib import data
 from hw.gpu.router import Choice
 from hw.params import Machine
 from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Header, MessageClass, Route, Status
+from tb.coverage.points import Coverage
 from tb.vip.page_contents import ANYTHING, WRONG, PageContents, content_of
 from tb.vip.page_contents import name as content_name
 from tb.vip.requests import ReadRequest
@@ -46,7 +48,10 @@ class Read:
     beats: tuple[int, ...]  # of each page, that are wanted
     missing: list[set[int]]  # by pair, pages that have not come
     taken_up: list[int | None]  # by pair, clock in which the base die took it up
-    status: Status = Status.OK  # that it must end with
+    status: Status = Status.OK  # that it must end with, if no link of it is reset
+    slot: int | None = None  # that the router gave it
+    exposed: set[int] = field(default_factory=set)  # pairs of which a link was reset meanwhile
+    lost: bool = False  # and so it has ended
     poisoned: bool = False
     whole_at: int | None = None  # clock of the last beat
 
@@ -74,7 +79,8 @@ class Scoreboard:
     each read completes exactly once and after its last beat, that one which asks for nothing or for
     too much brings no beat and completes with its status, the choice of path for LEAST_LOADED,
     and the limits of window, transaction slots and buffers. A beat with poison may hold anything,
-    and its read must be reported as poisoned; no other may.
+    and its read must be reported as poisoned; no other may. A read that is :meth:`exposed` to the
+    reset of a link may end with LINK_RESET and pages missing that would have come over it.
 
     Attributes:
         window: Register of the router.
@@ -82,8 +88,9 @@ class Scoreboard:
         contents: By pair, what pages hold.
         pages_taken: By pair, whole pages that the consumers took.
         beats: Route, pair and number of each beat, in order of arrival.
-        issued: By route, pages that every stack was asked for.
+        issued: By route and pair, pages of the reads that the base die took up.
         poisoned: By pair, beats that came with poison.
+        coverage: Where reads are counted that a reset ended.
     """
 
     machine: Machine
@@ -92,6 +99,7 @@ class Scoreboard:
     window: int
     beats: list[tuple[int, int, int]] = field(default_factory=list)
     completions: list[int] = field(default_factory=list)
+    coverage: Coverage | None = None
 
     def __post_init__(self) -> None:
         self._clock = 0
@@ -107,10 +115,11 @@ class Scoreboard:
             self.machine,
             [StackWrites(self.machine, pair, self.contents[pair]) for pair in range(self.pairs)],
         )
-        self.issued = dict.fromkeys(Route, 0)
+        self.issued = dict.fromkeys(((r, p) for r in Route for p in range(self.pairs)), 0)
         self.poisoned = [0] * self.pairs
-        self._asked: Counter[int] = Counter()
+        self._asked: list[Counter[int]] = [Counter() for _ in range(self.pairs)]
         self.pages_taken = [0] * self.pairs
+        self._dropped = [0] * self.pairs  # pages of reads that a reset ended
         self._room = 2 * self.machine.geometry.wave_pages  # regions of the HBF base die
         for route in self.routes:
             self._room += self.machine.credits.rx_beats // BEATS
@@ -121,6 +130,11 @@ class Scoreboard:
     def tags(self) -> set[int]:
         """Tags of the reads that have not completed."""
         return {tag for _, tag in self._reads}
+
+    @property
+    def reads(self) -> Iterable[Read]:
+        """Those that have not completed."""
+        return self._reads.values()
 
     @property
     def outstanding(self) -> list[ReadRequest]:
@@ -140,10 +154,12 @@ class Scoreboard:
             if read.whole_at is not None and self._clock - read.whole_at > COMPLETION_CLOCKS:
                 self._fail(f"read {read.tag} is whole and was not reported")
 
-    def accepted(self, asked: ReadRequest, tag: int) -> Route:
-        """A read was accepted; returns the path it must take."""
-        route = self._route(asked.choice)
-        if self._outstanding[route] >= self.window:
+    def accepted(
+        self, asked: ReadRequest, tag: int, took: Route | None = None, slot: int | None = None
+    ) -> Route:
+        """A read was accepted, and ``took`` this path and slot; returns the path."""
+        route = self._route(asked.choice, took)
+        if self._least_outstanding(route) >= self.window:
             self._fail(f"read {tag} was accepted with the window of {route.name} used up")
         slots = self.machine.credits.descriptors
         if sum(read.route is route for read in self._reads.values()) >= slots:
@@ -156,16 +172,23 @@ class Scoreboard:
             missing=[set(range(asked.pages)) for _ in range(self.pairs)],
             taken_up=[None] * self.pairs,
             status=self.refusal(asked),
+            slot=slot,
         )
         self._reads[route, tag] = read
         self._outstanding[route] += asked.pages * self.pairs
         if read.status is not Status.OK:
             return route
         for pair in range(self.pairs):
-            self._to_take_up[route, pair].append(read)
-        self._asked.update(range(asked.first, asked.first + asked.pages))
-        self.issued[route] += asked.pages
+            waiting = self._to_take_up[route, pair]
+            # The links are up, so what they lost before is taken up by now or never will be.
+            self._to_take_up[route, pair] = deque([*(r for r in waiting if not r.lost), read])
         return route
+
+    def expose(self, route: Route, pair: int) -> None:
+        """A link of this path and pair is being reset in this clock."""
+        for read in self._reads.values():
+            if read.route is route:
+                read.exposed.add(pair)
 
     def refusal(self, asked: ReadRequest) -> Status:
         """What a read must end with, by what it asks for."""
@@ -174,13 +197,22 @@ class Scoreboard:
         piece = asked.offset + asked.units <= units
         return Status.OK if asked.pages and inside and piece else Status.BAD_ADDRESS
 
-    def taken_up(self, route: Route, pair: int) -> Read:
-        """The base die took up the next read of a path; those of a path come in order."""
+    def taken_up(self, route: Route, pair: int, slot: int | None = None) -> Read:
+        """The base die took up the next read of a path; those of a path come in order.
+
+        Reads that were exposed to a reset may be left out.
+        """
         waiting = self._to_take_up[route, pair]
-        if not waiting:
+        while waiting and waiting[0].slot != slot is not None and pair in waiting[0].exposed:
+            waiting.popleft()
+        if not waiting or waiting[0].slot != slot is not None:
             self._fail(f"{route.name} of pair {pair}: a read was taken up that nobody asked for")
         read = waiting.popleft()
         read.taken_up[pair] = self._clock
+        pages = range(read.asked.first, read.asked.first + read.asked.pages)
+        self._asked[pair].update(pages)
+        self._dropped[pair] += len(pages) * read.lost
+        self.issued[route, pair] += len(pages)
         return read
 
     def beat(self, route: Route, pair: int, header: int, lanes: list[int]) -> None:
@@ -213,6 +245,9 @@ class Scoreboard:
         read = self._reads.pop((route, tag), None)
         if read is None:
             self._fail(f"{route.name}: read {tag} was reported, but is not outstanding")
+        if status == Status.LINK_RESET and read.exposed:
+            self._lost(route, read)
+            return
         if status != read.status:
             self._fail(f"{route.name}: read {tag} ended with status {status}, not {read.status}")
         if read.status is not Status.OK:
@@ -225,9 +260,32 @@ class Scoreboard:
             self._fail(f"{route.name}: read {tag} was {not_}reported as poisoned")
         self.completions.append(tag)
 
+    def _lost(self, route: Route, read: Read) -> None:
+        """A read has ended because a link was reset."""
+        refused = read.status is not Status.OK
+        left = [len(pages) for pages in read.missing]
+        if not refused and not any(left[pair] for pair in read.exposed):
+            self._fail(f"{route.name}: read {read.tag} was whole, and ended with LINK_RESET")
+        if not refused and any(left[p] for p in range(self.pairs) if p not in read.exposed):
+            self._fail(f"{route.name}: read {read.tag} ended before pairs that were not reset")
+        if self.coverage is not None:
+            some = any(n < read.asked.pages for n in left) and not refused
+            came = "some pages" if some else "no page"
+            self.coverage.points["reset_read"].hit(f"{route.name.lower()}/{came}")
+        self._arrived += [route] * sum(left)
+        read.lost = True
+        for pair in range(self.pairs):
+            if read.taken_up[pair] is not None:
+                self._dropped[pair] += left[pair]
+            coming = self._coming[route, pair]
+            if coming is not None and coming.read is read:
+                self._coming[route, pair] = None
+        self.completions.append(read.tag)
+
     def sensed(self, pair: int, pages: int) -> None:
         """A stack has sensed ``pages`` pages so far: no more than the package has room for."""
-        room = self._room
+        dropped = sum(len(r.missing[pair]) for r in self._reads.values() if pair in r.exposed)
+        room = self._room + self._dropped[pair] + dropped
         if pages - self.pages_taken[pair] > room:
             self._fail(f"stack {pair}: more than {room} pages between NAND and consumer")
 
@@ -238,19 +296,48 @@ class Scoreboard:
             self._fail(f"{read.route.name}: read {read.tag} never completed, missing: {left}")
         self.writes.finish()
         for pair, pages in enumerate(read_out):
-            if pages != self._asked:
-                odd = sorted((pages - self._asked) + (self._asked - pages))
+            asked = self._asked[pair]
+            if pages != asked:
+                odd = sorted((pages - asked) + (asked - pages))
                 self._fail(f"stack {pair} did not read out what was asked: pages {odd[:8]}")
 
-    def _route(self, choice: Choice) -> Route:
+    def _route(self, choice: Choice, took: Route | None) -> Route:
+        """The path that a read must take, or ``took`` if it may."""
+        routes = set(self._routes(choice))
+        if took is None and len(routes) > 1:
+            self._fail(f"the path of {choice.name} is open here: tell which one it took")
+        if took is None:
+            return routes.pop()
+        if took not in routes:
+            named = " or ".join(route.name for route in sorted(routes))
+            self._fail(f"a read with {choice.name} took {took.name}, not {named}")
+        return took
+
+    def _routes(self, choice: Choice) -> list[Route]:
+        """Those that the router may choose, by what may be outstanding."""
         if choice is Choice.DIRECT:
-            return Route.DIRECT
+            return [Route.DIRECT]
         if choice is Choice.RELAY:
-            return Route.RELAY
+            return [Route.RELAY]
         if len(self.routes) == 1:
-            return self.routes[0]
-        lighter = self._outstanding[Route.RELAY] < self._outstanding[Route.DIRECT]
-        return Route.RELAY if lighter else Route.DIRECT
+            return [self.routes[0]]
+        most, least = self._outstanding, {r: self._least_outstanding(r) for r in Route}
+        possible = []
+        if most[Route.RELAY] >= least[Route.DIRECT]:
+            possible.append(Route.DIRECT)
+        if least[Route.RELAY] < most[Route.DIRECT]:
+            possible.append(Route.RELAY)
+        return possible
+
+    def _least_outstanding(self, route: Route) -> int:
+        """Without pages that will not come, of reads of which the end is not reported yet."""
+        gone = 0
+        for read in self._reads.values():
+            if read.route is route and read.status is not Status.OK:
+                gone += read.asked.pages * self.pairs
+            elif read.route is route:
+                gone += sum(len(read.missing[pair]) for pair in read.exposed)
+        return self._outstanding[route] - gone
 
     def _check_label(self, where: str, route: Route, header: int, number: int) -> None:
         want = {
@@ -275,7 +362,8 @@ class Scoreboard:
         self, where: str, route: Route, pair: int, read: Read, page: int, beat: int
     ) -> Coming:
         coming = self._coming[route, pair]
-        if coming is None:
+        torn = coming is not None and pair in coming.read.exposed
+        if coming is None or (torn and (read, page) != (coming.read, coming.page)):
             coming = self._coming[route, pair] = Coming(read, page)
         before = coming.beats
         # Whole pages wrap; of a piece the beats lie in the order of the same wrapping.

@@ -33,6 +33,7 @@ class Transaction:
     status: dict[int, Status] = field(default_factory=dict)  # by page of the transaction
     reported: list[tuple[int, Status]] = field(default_factory=list)
     fetched: Counter[tuple[int, int]] = field(default_factory=Counter)
+    exposed: bool = False  # its link was reset meanwhile
 
     @property
     def whole(self) -> bool:
@@ -83,6 +84,7 @@ class StackWrites:
         self._programmed: dict[tuple[int, int], tuple[Transaction, int, Change]] = {}
         self._worked: dict[tuple[int, int], Block] = {}  # of the last PROGRAM or ERASE
         self._failing: dict[tuple[int, int], str] = {}  # what failed, until the table is told
+        self._orphans: list[Transaction] = []  # ended by a reset, the base die may go on with them
 
     # Requests -------------------------------------------------------------------------------------
 
@@ -94,13 +96,28 @@ class StackWrites:
         if (status := self.refusal(t.request)) is not Status.OK:
             self._fail(f"{port}: request {t.tag} was taken up, not refused with {status.name}")
         for other in self.open.values():
-            if other.taken_up is not None and not other.whole and t.overlaps(other):
+            under_way = other.taken_up is not None and not other.whole and not other.exposed
+            if under_way and t.overlaps(other):
                 self._fail(f"{port}: request {t.tag} was taken up over {other.port} {other.tag}")
         # Reads that are accepted up to the next clock, the first in which it waits, are older.
         t.taken_up = self.clock + 1
-        if t.request.operation == Operation.WRITE:
+        if t.request.operation == Operation.WRITE and not t.exposed:
             for page in t.request.range:
                 self.contents.taken_up(page, t.taken_up)
+
+    def expose(self, port: str) -> None:
+        """The link of a port is being reset in this clock."""
+        for (name, _), t in self.open.items():
+            if name == port and not t.exposed:
+                t.exposed = True
+                self._abandon(t)
+
+    def _abandon(self, t: Transaction) -> None:
+        """Its pages may be written or not: no read need wait for them any more."""
+        if t.taken_up is not None and t.request.operation == Operation.WRITE:
+            for page in t.request.range:
+                if page - t.request.first not in t.status:
+                    self.contents.finished(page, t.taken_up)
 
     def refusal(self, request: WriteRequest) -> Status:
         """What the request itself is refused with."""
@@ -126,7 +143,10 @@ class StackWrites:
         if not last:
             self._page_done(where, t, page, Status(status))
             return
-        self._last(where, t, Status(status))
+        if status == Status.LINK_RESET and t.exposed:
+            self._orphans.append(t)
+        else:
+            self._last(where, t, Status(status))
         del self.open[port, tag]
         self.closed.append(t)
         t.ended_at = self.clock
@@ -148,6 +168,7 @@ class StackWrites:
                 want = Status.OVERLAP
                 # One that ended while this one travelled may have been in its way, too.
                 others = [o for o in self.open.values() if o is not t and o.taken_up is not None]
+                others += self._orphans
                 others += [o for o in self.closed if o.taken_up and o.ended_at >= t.accepted_at]
                 if not any(t.overlaps(other) for other in others):
                     self._fail(f"{where} was refused with {status.name}, but overlaps nothing")
@@ -212,9 +233,10 @@ class StackWrites:
                 self._check_worked(kind, at)
                 verdict = self.ledger.erased(at)
             case BlockOperation.FAILED:
-                self._check_worked(kind, at)
+                if not self._page_cut(place):
+                    self._check_worked(kind, at)
+                    self._page_failed(place)
                 verdict = self.ledger.failed(at)
-                self._page_failed(place)
             case _:
                 self._fail(f"stack {self.pair}: unexpected {kind.name}")
         asked = Asked(kind, at, number, verdict, of)
@@ -226,11 +248,14 @@ class StackWrites:
             BlockOperation.TRIM: Operation.TRIM,
             BlockOperation.RELEASE: Operation.RELEASE,
         }[kind]
-        for t in self.open.values():
-            if t.taken_up is not None and number in t.request.range:
-                page = number - t.request.first
-                if t.request.operation == operation and page not in t.status:
-                    return t
+        askers = [
+            t
+            for t in (*self._orphans, *self.open.values())
+            if t.taken_up is not None and number in t.request.range
+            if t.request.operation == operation and number - t.request.first not in t.status
+        ]
+        if askers:  # with the same page the older ones are orphans that have retired
+            return max(askers, key=lambda t: t.taken_up or 0)
         self._fail(f"stack {self.pair}: {kind.name} of page {number}, which nobody asked for")
 
     def answered(self, die: int, kind: BlockOperation, status: int, erase: bool) -> None:
@@ -251,7 +276,7 @@ class StackWrites:
         if page in t.status:
             self._fail(f"stack {self.pair}: page {number} of {t.port} {t.tag} ended twice")
         t.status[page] = status
-        if t.request.operation == Operation.WRITE and t.taken_up is not None:
+        if t.request.operation == Operation.WRITE and t.taken_up is not None and not t.exposed:
             self.contents.finished(number, t.taken_up)
 
     # Array ----------------------------------------------------------------------------------------
@@ -328,6 +353,20 @@ class StackWrites:
         self._end(t, number, Status.OK)
         self.counts["pages_programmed"] += 1
         self.counts["pages_relocated"] += t.request.relocated
+
+    def _page_cut(self, place: tuple[int, int]) -> bool:
+        """Whether the page that fails was admitted and never arrived, its link being reset."""
+        t, number = self._admitted.get(place, (None, -1))
+        if t is None or not t.exposed or place in self._failing:
+            return False
+        worked, at, _ = self._programmed.get(place, (None, -1, None))
+        if worked is t and at == number:
+            return False
+        del self._admitted[place]
+        self._end(t, number, Status.PROGRAM_FAILED)
+        self.counts["cut_pages"] += 1
+        self.counts["program_failures"] += 1
+        return True
 
     def _page_failed(self, place: tuple[int, int]) -> None:
         """The die tells its table that a program or an erase has failed, or that a page is bad."""
