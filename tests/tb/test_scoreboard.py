@@ -300,3 +300,81 @@ def test_package_has_so_much_room(routes, room):
     board.sensed(0, room)
     with pytest.raises(ScoreboardError, match=f"more than {room} pages"):
         board.sensed(0, room + 1)
+
+
+# Resets of links --------------------------------------------------------------------------------
+
+
+def test_a_read_ends_with_a_reset_only_if_its_link_had_one():
+    for pages_that_came in (0, 4, 8):
+        board = play(GOOD[:pages_that_came], reported=False)
+        with pytest.raises(ScoreboardError, match="ended with status 15, not 0"):
+            board.done(Route.DIRECT, TAG, False, Status.LINK_RESET)
+        board = play(GOOD[:pages_that_came], reported=False)
+        board.expose(Route.RELAY, 0)
+        with pytest.raises(ScoreboardError, match="ended with status 15, not 0"):
+            board.done(Route.DIRECT, TAG, False, Status.LINK_RESET)
+        board = play(GOOD[:pages_that_came], reported=False)
+        board.expose(Route.DIRECT, 0)
+        board.done(Route.DIRECT, TAG, False, Status.LINK_RESET)
+        board.finish([READ_OUT])  # taken up, so it was read out whole
+
+
+def test_a_read_that_was_whole_is_not_lost():
+    board = play(GOOD, reported=False)
+    board.expose(Route.DIRECT, 0)
+    with pytest.raises(ScoreboardError, match="was whole, and ended with LINK_RESET"):
+        board.done(Route.DIRECT, TAG, False, Status.LINK_RESET)
+
+
+def test_a_reset_excuses_nothing_of_another_pair():
+    board = scoreboard(pairs=2)
+    request = ReadRequest(first=FIRST, pages=PAGES, choice=Choice.DIRECT)
+    board.accepted(request, TAG)
+    board.expose(Route.DIRECT, 1)
+    with pytest.raises(ScoreboardError, match="ended before pairs that were not reset"):
+        board.done(Route.DIRECT, TAG, False, Status.LINK_RESET)
+
+
+def test_a_read_that_a_reset_dropped_is_not_taken_up():
+    board = scoreboard()
+    requests = [ReadRequest(first=FIRST + k, pages=1, choice=Choice.DIRECT) for k in range(2)]
+    for slot, request in enumerate(requests):
+        board.accepted(request, TAG + slot, Route.DIRECT, slot)
+    with pytest.raises(ScoreboardError, match="was taken up that nobody asked for"):
+        board.taken_up(Route.DIRECT, 0, 1)
+    board.expose(Route.DIRECT, 0)
+    assert board.taken_up(Route.DIRECT, 0, 1).tag == TAG + 1
+    with pytest.raises(ScoreboardError, match="was taken up that nobody asked for"):
+        board.taken_up(Route.DIRECT, 0, 0)
+
+
+def test_a_torn_page_belongs_to_a_read_that_is_lost():
+    second = ReadRequest(first=0, pages=1, choice=Choice.DIRECT)
+    for reset in (False, True):
+        board = play(GOOD[:2], reported=False)
+        if reset:
+            board.expose(Route.DIRECT, 0)
+        board.accepted(second, TAG + 1)
+        board.taken_up(Route.DIRECT, 0)
+        beat = delivery(0, 0, tag=TAG + 1, address=0, content=0)
+        if reset:
+            board.beat(Route.DIRECT, 0, *beat)
+            continue
+        with pytest.raises(ScoreboardError, match="part"):
+            board.beat(Route.DIRECT, 0, *beat)
+
+
+def test_the_path_is_open_while_pages_may_be_gone():
+    """Of 20 pages over Direct that a reset may have ended, the router counts 0 to 20."""
+    least = ReadRequest(first=0, pages=1, choice=Choice.LEAST_LOADED)
+    for took in (Route.DIRECT, Route.RELAY):
+        board = scoreboard()
+        ask(board, 0, 20, 1, Choice.DIRECT)
+        ask(board, 0, 10, 2, Choice.RELAY)
+        board.expose(Route.DIRECT, 0)
+        assert board.accepted(least, 3, took) is took
+    board = scoreboard()
+    ask(board, 0, 20, 1, Choice.DIRECT)
+    with pytest.raises(ScoreboardError, match="LEAST_LOADED took DIRECT, not RELAY"):
+        board.accepted(least, 3, Route.DIRECT)

@@ -153,3 +153,45 @@ def test_an_erase_that_nobody_asked_for():
         Host(WRITE).take_up().stack.erases(0, 0, 0, False)
     with pytest.raises(WriteError, match="PROGRAM of page 0, which was not admitted"):
         Host(WRITE).take_up().program()
+
+
+# Resets of links --------------------------------------------------------------------------------
+
+
+def test_a_write_ends_with_a_reset_only_if_its_link_had_one():
+    for expose in (None, "writeback", "write"):
+        host = Host(WRITE).take_up().ask()
+        if expose:
+            host.stack.expose(expose)
+        if expose == "write":
+            host.end(Status.LINK_RESET).board.finish()
+            continue
+        with pytest.raises(WriteError, match="ended with 1 pages to go"):
+            host.end(Status.LINK_RESET)
+
+
+def test_a_granted_page_whose_data_are_lost_fails_its_block():
+    host = Host(WRITE).take_up().ask().fetch()
+    with pytest.raises(WriteError, match="FAILED of .*, but the array worked on None"):
+        host.ask(BlockOperation.FAILED)
+    host = Host(WRITE).take_up().ask().fetch()
+    host.stack.expose("write")
+    host.end(Status.LINK_RESET).ask(BlockOperation.FAILED)
+    assert host.contents.latest(0) == 0  # never programmed
+    assert host.stack.counts["cut_pages"] == host.stack.counts["program_failures"] == 1
+
+
+def test_a_page_that_had_arrived_is_programmed_all_the_same():
+    host = Host(WRITE).take_up().ask().fetch()
+    host.stack.expose("write")
+    host.end(Status.LINK_RESET).program()
+    assert host.contents.latest(0) == 7
+    assert host.stack.counts["pages_programmed"] == 1
+
+
+def test_a_read_waits_for_no_write_that_a_reset_ended():
+    host = Host(WRITE).take_up()
+    with pytest.raises(AssertionError, match="overtook a write"):
+        host.contents.allowed(0, host.stack.clock)
+    host.stack.expose("write")
+    assert host.contents.allowed(0, host.stack.clock) == {0}
