@@ -232,6 +232,7 @@ class HbfBaseDie(wiring.Component):
             *(drain.lanes[k].eq(read_port.lanes[k]) for k in range(machine.lanes)),
             port.valid.eq(drain.port.valid),
             port.header.eq(drain.port.header),
+            drain.port.hold.eq(port.hold),
             *(port.lanes[k].eq(drain.port.lanes[k]) for k in range(machine.lanes)),
         ]
         return drain

@@ -31,7 +31,7 @@ async def lose(bench, *links: int, clocks: int = LOST_CLOCKS, **shares) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("shares", SHARES.values(), ids=SHARES)
 def test_random_traffic_over_links_that_are_reset(shares, seed):
-    """Each request is answered as ever or lost with its link, and no message comes of a lost one."""
+    """Each request is answered as ever or lost with its link, and then no message comes of it."""
     rng = random.Random(seed)
     print(f"seed {seed}")
     asked = []
