@@ -46,8 +46,8 @@ class Nand:
         for die in range(self._machine.geometry.dies):
             port = f"command__{die}"
             if wires.get(f"{port}__valid"):
-                names = ("command", "subarray", "row")
-                command, subarray, row = (wires.get(f"{port}__{name}") for name in names)
+                asked = (wires.get(f"{port}__{name}") for name in ("command", "subarray", "row"))
+                command, subarray, row = asked
                 if reply := model.command(die, Command(command), subarray, row):
                     wires.set(f"{port}__ready", int(reply[0]))
                     wires.set(f"{port}__fail", int(reply[1]))
@@ -203,7 +203,7 @@ class Link:
 
     # Traffic --------------------------------------------------------------------------------------
 
-    def clock(self, nand: NandModel) -> None:
+    def clock(self) -> None:
         if self.state != "up":
             self._reset()
         lost = self.state != "up"
@@ -212,7 +212,7 @@ class Link:
             if header and header["message_class"] != MessageClass.COMPLETION:
                 self._beat(header)
             if reply:
-                self._reply(reply, nand)
+                self._reply(reply)
             if self.busy:
                 self._ask()
         elif self._since > LEAVING:
@@ -223,7 +223,7 @@ class Link:
                 for k, lane in enumerate(self._content(source.last)):
                     self._wires.set(f"{self.name}_write_data__lanes__{k}", lane)
 
-    def _content(self, header: dict[str, int]) -> list[int]:
+    def _content(self, header: Fields) -> list[int]:
         write = self._sent[header["tag"]]
         number = 4 * (write.first + header["page"]) + header["beat"]
         return beat_lanes(0, number, self._machine.lanes, write.version)
@@ -285,7 +285,7 @@ class Link:
             del self.read_of[header["tag"]]
             self.counts["reads"] += 1
 
-    def _reply(self, header: dict[str, int], nand: NandModel) -> None:
+    def _reply(self, header: dict[str, int]) -> None:
         write = self.write_of[header["tag"]]
         block = write.first // self._block
         if header["message_class"] == MessageClass.GRANT:

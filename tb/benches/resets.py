@@ -31,7 +31,7 @@ async def resets(dut) -> None:
     async def clock() -> None:
         nand.clock()
         for link in links.values():
-            link.clock(nand.model)
+            link.clock()
         await edge
 
     async def drain() -> None:
@@ -75,6 +75,10 @@ async def resets(dut) -> None:
     for link in links.values():
         link.beats.generous = True
     await drain()
-    report = {name: dict(link.counts) for name, link in links.items()}
-    report |= {"came": came, "senses": senses, "whole": whole}
+    report = {
+        **{name: dict(link.counts) for name, link in links.items()},
+        "came": came,
+        "senses": senses,
+        "whole": whole,
+    }
     Path("report.json").write_text(json.dumps(report))
