@@ -163,7 +163,8 @@ def controller(**edits: Edits) -> type:
                 "        busy = active != 0\n",
                 "        busy = active != 0\n"
                 "        self.seen = active, collecting, reserved, region, there, at, fsm, ended\n"
-                "        self.pending, self.job = pending, job\n",
+                "        self.pending, self.job = pending, job\n"
+                "        self.granted, self.of_link_1 = granted, of_1\n",
             ),
             *edits.get("WriteAdmission", ()),
             PendingPages=pending,

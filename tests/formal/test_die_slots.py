@@ -93,6 +93,8 @@ def test_slots() -> None:
         # A page that is refused gives back a slot of the other region.
         ("WriteAdmission", "self.free.slot.region.eq(region.bit_select(at, 1))",
          "self.free.slot.region.eq(0)", "writes_free"),
+        # A page that ends where it waits keeps a slot.
+        ("WriteAdmission", "picks & writes & ~orphaned", "picks & writes", "slot_of_a_write"),
         ("SubarrayState", "(freed[0] | freed[1] | freed[2])", "(freed[0] | freed[1])", "busy"),
         ("SubarrayState", "event.valid & (event.slot.region == r)", "event.valid", "busy"),
         ("DieController", "state.free_relay.eq(self.free_relay)", "state.free_relay.eq(0)", "busy"),

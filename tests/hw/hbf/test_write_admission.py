@@ -7,7 +7,7 @@ import pytest
 
 from hw.ucie.codes import Owner, Status
 from hw.ucie.transaction import Operation
-from tests.hw.hbf.admission_bench import INDICES, AdmissionBench
+from tests.hw.hbf.admission_bench import INDICES, LINKS, AdmissionBench
 from tests.hw.hbf.die_bench import places
 from tests.hw.pysim import simulate
 
@@ -41,7 +41,7 @@ def some_jobs(seed: int) -> list[dict]:
     over(1)
     over(0)
     for k, job in enumerate(jobs):
-        job["index"] = k % INDICES
+        job["index"], job["link"] = k % INDICES, k // 3 % LINKS
     return jobs
 
 
@@ -49,7 +49,7 @@ def some_jobs(seed: int) -> list[dict]:
 @pytest.mark.parametrize("collect", [False, True], ids=["no collection", "collection"])
 @pytest.mark.parametrize("chance", [1.0, 0.2], ids=["quick", "slow"])
 def test_every_page_lives_as_promised(hold, collect, chance):
-    seed = 2 * hold + collect
+    seed = 4 + 2 * hold + collect
     bench = AdmissionBench(some_jobs(seed), seed=seed, hold=hold, collect=collect, chance=chance)
 
     async def drive(ctx):
