@@ -15,8 +15,9 @@ INSTALLED := $(VENV)/.installed
 
 # need TOOL, HOW TO GET IT: stops when a recipe that names it runs
 need = $(if $(shell $(1) --version 2>/dev/null),,$(error $(1) is missing: $(2)))
-# One process a core; the tests of a file stay in one, since they share what they have played.
-PARALLEL := -n auto --dist loadfile
+# One process a core; the tests of a file stay in one, since they share what they have played. Files
+# keep the order of tests/conftest.py, longest first.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 need-python = $(call need,$(PYTHON),install Python 3.11 or set PYTHON=/path/to/python3.11)
 

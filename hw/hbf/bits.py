@@ -1,11 +1,22 @@
 """Sets of subarrays as bit vectors: one line of many, and the choice of one."""
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.utils import ceil_log2
 
 
 def line(when: Value, position: Value, width: int) -> Value:
-    """A vector of ``width`` bits with bit ``position`` set, or none unless ``when``."""
-    return Mux(when, Const(1, width) << position, Const(0, width))[:width]
+    """A vector of ``width`` bits with bit ``position`` set, or none unless ``when``.
+
+    A position beyond the vector sets none. Only as many bits of it are shifted by as ``width``
+    needs: Amaranth looks for combinational cycles through each pair of bits that a shift might
+    connect, 2^24 of them for a position of 12 bits.
+    """
+    position = Value.cast(position)
+    bits = ceil_log2(width)
+    beyond = position[bits:]
+    if len(beyond):
+        when = when & ~beyond.any()
+    return Mux(when, Const(1, width) << position[:bits], Const(0, width))[:width]
 
 
 def lowest(m: Module, lines: Value) -> Signal:
