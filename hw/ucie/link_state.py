@@ -68,7 +68,8 @@ class LinkState(wiring.Component):
     clear : Out(1)
         With ``restart``: sequence numbers, replay buffer, framing and credits start anew, too.
     lost : Out(1)
-        What was under way is lost: from LINKRESET or LINKERROR on, till ``clear``.
+        What was under way is lost: the end is down, and the next ``restart`` comes with ``clear``.
+        An epoch that only this end has entered has carried nothing, and goes on.
     enabled : Out(modules); epoch : Out(2)
     pl_inband_pres : Out(1)
         Training has found the other end.
@@ -290,7 +291,8 @@ class LinkState(wiring.Component):
         m.d.comb += gone.eq(_down(phase) & (phase != Phase.RETRAIN))
         with m.If(gone):
             m.d.sync += own.clear.eq(1)
-        m.d.comb += self.lost.eq(own.clear)
+        # Before this end goes up again it has met the other, and so knows that one's epoch.
+        m.d.comb += self.lost.eq(gone & (other.epoch != (own.epoch - 1)[:EPOCH_BITS]))
 
         # What is told above -----------------------------------------------------------------------
         with m.If(gone):
