@@ -31,6 +31,7 @@ def design(machine: Machine, topology: Topology) -> Design:
         },
         platform=MacroPlatform(),
         sources=VERILOG_MODELS,
+        traced=True,
     )
 
 
