@@ -30,9 +30,8 @@ def in_order(
                 Assert(received == value, "the thing followed comes in its turn"),
                 Cover(value != 0, "a thing followed comes out"),
             ]
-    if clear is None:
-        return inside
-    with m.If(clear):
-        m.d.comb += Assert(~put, "nothing is put while all is forgotten")
-        m.d.sync += [inside.eq(0), following.eq(0)]
+    if clear is not None:
+        m.d.comb += Assert(~(clear & put), "nothing is put while all is forgotten")
+        with m.If(clear):
+            m.d.sync += [inside.eq(0), following.eq(0)]
     return inside
