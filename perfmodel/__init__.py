@@ -6,6 +6,7 @@
 - ``models``: shapes from a Hugging Face ``config.json``; the six models of the DASH paper
 - ``gpu``: kernel times
 - ``memory``: the timing record measured on the RTL, placement, delivery
+- ``lookahead``: the early choice of experts: where it is exact, and what it costs
 - ``system``: model, topology, timing and GPU put together
 - ``serving``: loads, continuous batching, fixed batches, metrics
 - ``report``: result folders, tables, figures

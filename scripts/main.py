@@ -11,6 +11,7 @@ from scripts.calibrate import calibrate
 from scripts.cells import cells
 from scripts.demo import demo
 from scripts.generate import generate
+from scripts.lookahead import lookahead
 from scripts.measure import measure
 from scripts.serve import serve
 from scripts.simulate import simulate
@@ -41,7 +42,7 @@ def _options(
     pass
 
 
-for verb in (simulate, calibrate, measure, cells, generate, serve, demo):
+for verb in (simulate, calibrate, measure, cells, generate, serve, lookahead, demo):
     app.command()(verb)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfmodel.lookahead.rule import decide
 from perfmodel.memory.delivery import Floats, Ints
 from perfmodel.memory.traffic import Traffic
 from perfmodel.system import System
@@ -149,7 +150,7 @@ class PassModel:
         """Router and experts of one layer."""
         system, gpu, model = self.system, self.system.gpu, self.system.model
         router_s, router = system.delivery.from_hbm(model.router_layer_bytes)
-        early = system.lookahead and model.router.early_top_k
+        early = system.lookahead and decide(model.router).early
         active = system.active_experts(rows)
         experts = system.delivery.experts(
             active, self._expert_bytes, self._shared_bytes, output_s if early else 0.0
