@@ -37,7 +37,7 @@ class RoutedLayer:
 _GLM_ROUTER = Router(
     score="sigmoid",
     additive_bias=True,
-    source="zai-org/GLM-5, config.json; huggingface/transformers, modeling_glm4_moe.py",
+    source="zai-org/GLM-5, config.json; huggingface/transformers, modeling_glm_moe_dsa.py",
 )
 _GLM = {
     name: RoutedLayer(
