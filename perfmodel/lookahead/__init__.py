@@ -9,8 +9,8 @@ cost       bytes and operations of the extra weight, against the latency it hide
 """
 
 from perfmodel.lookahead.agreement import Agreement, measure
-from perfmodel.lookahead.cost import Cost, cost
-from perfmodel.lookahead.layers import LAYERS, RoutedLayer, routed_layer
+from perfmodel.lookahead.cost import Cost, combined_bytes, cost
+from perfmodel.lookahead.layers import LAYERS, RoutedLayer, layer_of, routed_layer
 from perfmodel.lookahead.rule import Decision, decide
 
 __all__ = [
@@ -19,8 +19,10 @@ __all__ = [
     "Cost",
     "Decision",
     "RoutedLayer",
+    "combined_bytes",
     "cost",
     "decide",
+    "layer_of",
     "measure",
     "routed_layer",
 ]

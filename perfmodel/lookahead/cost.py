@@ -54,10 +54,14 @@ class Cost:
         return asdict(self) | {"net_hbm_s": self.net_hbm_s, "net_both_s": self.net_both_s}
 
 
+def combined_bytes(layer: RoutedLayer) -> int:
+    """Stored bytes of the combined weight of one layer."""
+    return COMBINED_ELEMENT_BYTES * layer.combined_elements
+
+
 def cost(layer: RoutedLayer, delivery: Delivery) -> Cost:
     """The cost on the paths of one package."""
-    elements = layer.attention_width * layer.experts
-    combined = COMBINED_ELEMENT_BYTES * elements
+    elements, combined = layer.combined_elements, combined_bytes(layer)
     router_s, _ = delivery.from_hbm(layer.router_bytes)
     hbm_s, _ = delivery.from_hbm(combined)
     both_s, _ = delivery.replicated(combined)

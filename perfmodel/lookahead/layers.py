@@ -31,6 +31,11 @@ class RoutedLayer:
     router_bytes: int
     router: Router
 
+    @property
+    def combined_elements(self) -> int:
+        """Numbers of the combined weight: attention width x experts."""
+        return self.attention_width * self.experts
+
 
 # GLM-5 and GLM-5.2 (zai-org on Hugging Face, config.json): the same projections and router. Their
 # sparse attention is no shape of the serving model, and of no matter to the choice of experts.
@@ -66,13 +71,14 @@ def routed_layer(model: str) -> RoutedLayer:
     if name in _GLM:
         return _GLM[name]
     try:
-        return _of(load_model(model))
+        return layer_of(load_model(model))
     except InputError as error:
         listed = ", ".join(MODELS)
         raise InputError(str(error).replace(listed, ", ".join(LAYERS))) from None
 
 
-def _of(shape: ModelShape) -> RoutedLayer:
+def layer_of(shape: ModelShape) -> RoutedLayer:
+    """The routed layer of a model's shape."""
     (output,) = shape.attention.output
     return RoutedLayer(
         model=shape.name,

@@ -176,6 +176,12 @@ def pass_seconds(
             continue
         active = min(model.routed_experts, model.experts_per_token * rows)
         hidden = output_s if decide(model.router).early else 0.0
+        if system.charge_lookahead and hidden:
+            (projection,) = shape.output
+            size = 4 * projection.inputs * model.routed_experts
+            flops = 2 * rows * projection.inputs * model.routed_experts
+            seconds += model.router_layer_bytes / hbm + gpu.gemm.start_s
+            seconds += max(flops / (gpu.gemm.compute_efficiency * peak), size / replica)
         starts = tuple(
             max(0.0, path.first_byte_s - hidden) for path in (timing.direct, timing.relay)
         )
