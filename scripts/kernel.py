@@ -53,7 +53,8 @@ def kernel(
     if fits is not None and source == "base":
         raise InputError(f"fits is {str(fits)!r}: goes with fitted or a profile, not with base")
     loaded = None if fits is None else load_fits(fits)
-    answer = kernel_source(source, gpu=gpu, fits=loaded, outside=outside).time(call)
+    chosen = kernel_source(source, gpu=gpu, fits=loaded, outside=outside, only=type(call))
+    answer = chosen.time(call)
     if json:
         console.print_json({"kernel": str(call)} | answer.as_dict())
     else:
@@ -87,7 +88,8 @@ def kernel_report(call: Kernel, answer: KernelTime) -> Table:
     """The time and what it rests on."""
     table = Table(title=str(call), show_header=False)
     table.add_row("time", f"{1e6 * answer.seconds:,.3f} us")
-    table.add_row("source", f"{answer.source}, {answer.status}")
+    table.add_row("source", answer.source)
+    table.add_row("status", answer.status)
     if answer.distance_octaves is not None:
         table.add_row("from a measurement", f"{answer.distance_octaves:.2f} octaves")
     if answer.median_error_pct is not None:

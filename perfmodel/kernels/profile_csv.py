@@ -48,8 +48,12 @@ class ProfileFile:
     rows: tuple[Measurement, ...]
 
 
-def read_profile(path: str | Path) -> list[ProfileFile]:
+def read_profile(path: str | Path, only: type[Kernel] | None = None) -> list[ProfileFile]:
     """All files of a profile; ``path`` is a CSV or a folder of them.
+
+    Args:
+        path: the profile.
+        only: a kernel; the measurements of others are left out, and not looked at.
 
     Raises:
         InputError: a file is unreadable or malformed (names file and line), the folder has none,
@@ -59,7 +63,7 @@ def read_profile(path: str | Path) -> list[ProfileFile]:
     files = sorted(path.glob("*.csv")) if path.is_dir() else [path]
     if not files:
         raise InputError(f"{path}: the folder holds no .csv file: must hold a profile")
-    read = [_read(file) for file in files]
+    read = [_read(file, only) for file in files]
     seen: dict[str, Path] = {}
     for file, profile in zip(files, read, strict=True):
         other = seen.setdefault(profile.kernel.NAME, file)
@@ -89,7 +93,7 @@ def write_profile_file(path: Path, profile: ProfileFile) -> None:
     write_atomically(path, text.getvalue())
 
 
-def _read(path: Path) -> ProfileFile:
+def _read(path: Path, only: type[Kernel] | None) -> ProfileFile:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
@@ -111,8 +115,9 @@ def _read(path: Path) -> ProfileFile:
         raise InputError(
             f"{path}:{len(_HEAD) + 1}: columns are {found!r}: must be {','.join(columns)}"
         )
-    rows = tuple(_rows(path, lines[len(_HEAD) + 1 :], kernel))
-    if not rows:
+    wanted = only in (None, kernel)
+    rows = tuple(_rows(path, lines[len(_HEAD) + 1 :], kernel)) if wanted else ()
+    if wanted and not rows:
         raise InputError(f"{path}: the profile holds no measurement")
     return ProfileFile(kernel=kernel, gpu=head["gpu"], source=head["source"], rows=rows)
 

@@ -46,7 +46,7 @@ class KernelTime:
             the axis that is furthest from one; for a roofline, how many the call lies outside
             the fitted sizes; None where nothing was measured.
         median_error_pct, p90_error_pct: of points left out, for calls of this kind; None where
-            they are not known.
+            they are not known: beyond all measurements, or at one.
     """
 
     seconds: float
@@ -160,7 +160,7 @@ class FittedSource:
             status="extrapolated" if outside else "fitted",
             provenance=f"roofline fitted to {fit.source}",
             distance_octaves=outside,
-            **_held_out(fit.held_out),
+            **({} if outside else _held_out(fit.held_out)),
         )
 
     def baseline(self, kernels: list[Kernel]) -> Floats:
@@ -178,14 +178,21 @@ class TableSource:
         path: CSV or folder.
         outside: ``error`` refuses a call that is not between measured ones; ``roofline`` answers
             it from ``fits``, marked as extrapolated.
+        only: the one kernel that will be asked for; None for all.
 
     Raises:
         InputError: the profile is malformed, or ``outside`` asks for a roofline of a GPU that has
             none.
     """
 
-    def __init__(self, path: str | Path, fits: Fits, outside: Outside = "error") -> None:
-        files = read_profile(path)
+    def __init__(
+        self,
+        path: str | Path,
+        fits: Fits,
+        outside: Outside = "error",
+        only: type[Kernel] | None = None,
+    ) -> None:
+        files = read_profile(path, only)
         gpu = files[0].gpu
         self.fitted = FittedSource(gpu, fits) if gpu in PEAKS else None
         if outside == "roofline" and self.fitted is None:
@@ -235,9 +242,16 @@ def _held_out(errors: Errors) -> dict[str, float]:
 
 
 def kernel_source(
-    source: str, *, gpu: str | None = None, fits: Fits | None = None, outside: str = "error"
+    source: str,
+    *,
+    gpu: str | None = None,
+    fits: Fits | None = None,
+    outside: str = "error",
+    only: type[Kernel] | None = None,
 ) -> KernelSource:
     """A source by its name, ``base`` or ``fitted``, or by the path of a profile.
+
+    ``only`` spares reading the measurements of kernels that will not be asked for.
 
     Raises:
         InputError: no such source or GPU, a malformed profile, or a GPU that is not the profile's.
@@ -259,7 +273,7 @@ def kernel_source(
             "profile"
         )
     beyond: Outside = "roofline" if outside == "roofline" else "error"
-    table = TableSource(source, fits or shipped_fits(), beyond)
+    table = TableSource(source, fits or shipped_fits(), beyond, only)
     if gpu is not None and gpu != table.table.gpu:
         raise InputError(f"gpu is {gpu!r}: {source} was measured on {table.table.gpu!r}")
     return table

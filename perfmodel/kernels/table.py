@@ -17,11 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from hw.errors import InputError
-from perfmodel.kernels.profile_csv import ProfileFile
+from perfmodel.kernels.profile_csv import Measurement, ProfileFile
 from perfmodel.kernels.queries import Kernel
 from perfmodel.kernels.roofline import Floats
 
 MOST_GAP = 4.0
+Group = tuple[str, tuple[str | int, ...]]  # kernel, and what its calls have in common
 Baseline = Callable[[Sequence[Kernel]], Floats]  # seconds of each call
 
 
@@ -127,15 +128,19 @@ class Table:
         self.gpu = files[0].gpu
         self.sources = {file.kernel.NAME: file.source for file in files}
         self._baseline = baseline
-        self.grids: dict[tuple[str, tuple[str | int, ...]], Grid] = {}
+        self._rows: dict[Group, list[Measurement]] = {}
         for file in files:
-            groups: dict[tuple[str | int, ...], list[int]] = {}
-            for index, row in enumerate(file.rows):
-                groups.setdefault(row.kernel.group, []).append(index)
-            for group, indices in groups.items():
-                kernels = [file.rows[index].kernel for index in indices]
-                seconds = 1e-6 * np.array([file.rows[index].latency_us for index in indices])
-                self.grids[file.kernel.NAME, group] = Grid.of(kernels, seconds, baseline)
+            for row in file.rows:
+                self._rows.setdefault((file.kernel.NAME, row.kernel.group), []).append(row)
+        self._grids: dict[Group, Grid] = {}
+
+    def _grid(self, group: Group) -> Grid | None:
+        """The grid of a group, made when it is first asked for."""
+        if group not in self._grids and group in self._rows:
+            rows = self._rows[group]
+            seconds = 1e-6 * np.array([row.latency_us for row in rows])
+            self._grids[group] = Grid.of([row.kernel for row in rows], seconds, self._baseline)
+        return self._grids.get(group)
 
     def time(self, kernel: Kernel) -> TableTime:
         """Latency of a call between measured ones.
@@ -143,7 +148,7 @@ class Table:
         Raises:
             OutsideMeasured: it is not between measured ones.
         """
-        grid = self.grids.get((kernel.NAME, kernel.group))
+        grid = self._grid((kernel.NAME, kernel.group))
         if grid is None:
             fixed = " ".join(
                 f"{name}={getattr(kernel, name)}" for name in (*kernel.LABELS, *kernel.EXACT)

@@ -38,7 +38,7 @@ def test_kernel_in_json_and_as_a_table(capsys):
     assert 28e-6 / 0.95 < values["seconds"] < 28e-6 / 0.7
     assert main([*GEMM, "--gpu", "h100-pcie"]) == 0
     printed = capsys.readouterr().out
-    assert "fitted, assumed" in printed and "as efficient at its peaks as h100-sxm" in printed
+    assert "assumed" in printed and "as efficient at its peaks as h100-sxm" in printed
 
 
 def test_kernel_from_a_profile(capsys, profile):

@@ -3,6 +3,7 @@
 import pytest
 
 from hw.errors import InputError
+from perfmodel.kernels import Collective
 from perfmodel.kernels.profile_csv import read_profile, write_profile_file
 
 HEAD = "# pagewave-profile: 1\n# kernel: gemm\n# gpu: h200\n# source: me\n"
@@ -75,6 +76,7 @@ def test_files_of_a_folder_belong_together(file, tmp_path):
         read_profile(tmp_path)
     file(moe, "more.csv")
     assert [profile.kernel.NAME for profile in read_profile(tmp_path)] == ["gemm", "collective"]
+    assert [len(profile.rows) for profile in read_profile(tmp_path, Collective)] == [0, 2]
 
 
 def test_unreadable(tmp_path):

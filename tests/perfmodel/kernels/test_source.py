@@ -85,6 +85,7 @@ def test_fitted_inside_and_outside_its_range():
     assert (inside.median_error_pct, inside.p90_error_pct) == (10, 18)
     outside = source.time(Gemm(dtype="bf16", m=4096, n=8192, k=256))
     assert (outside.status, outside.distance_octaves) == ("extrapolated", 2)  # m by 2, k by 1
+    assert outside.median_error_pct is None
 
 
 def test_a_card_that_was_never_measured_is_assumed():
