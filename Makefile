@@ -34,7 +34,7 @@ calibrate: $(INSTALLED) toolchain  ## Measure the RTL and write build/timing/pap
 .PHONY: measure
 measure: $(INSTALLED) toolchain  ## Measure rates, first bytes and peers; renews the pages
 	$(BIN)/pagewave measure --out build/measure --docs docs/measurements.md \
-	  --docs docs/placement.md --docs docs/ucie.md
+	  --docs docs/placement.md --docs docs/ucie.md --docs docs/hbm.md
 
 .PHONY: cells
 cells: $(INSTALLED)  ## Count the cells of the HBF base die; renews docs/cells.md
