@@ -301,7 +301,12 @@ class Topology:
     def __post_init__(self) -> None:
         _require(1 <= self.pairs <= 8, "Topology.pairs", self.pairs, "must be 1 to 8 stack pairs")
         _require(self.direct or self.relay, "Topology.direct", False, "needs direct or relay")
-        _positive(self, "sideband_timeout_us")
+        _require(
+            0 < self.sideband_timeout_us <= 1e6,
+            "Topology.sideband_timeout_us",
+            self.sideband_timeout_us,
+            "must be greater than zero, a second at most",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

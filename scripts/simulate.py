@@ -112,10 +112,11 @@ def simulate(
     refusals = chosen_refusals(refuse or [])
     if not sideband:
         check_goes_with("--sideband", sideband_timeout_us=sideband_timeout_us is not None)
-    timeout = {} if sideband_timeout_us is None else {"sideband_timeout_us": sideband_timeout_us}
     joined = dataclasses.replace(
-        topology(topology_name), pairs=pairs, flits=flits, sideband=sideband, **timeout
+        topology(topology_name), pairs=pairs, flits=flits, sideband=sideband
     )
+    if sideband_timeout_us is not None:
+        joined = dataclasses.replace(joined, sideband_timeout_us=sideband_timeout_us)
     writes = chosen_writes(
         machine, joined, write_waves, write_planes, write_from, owner=write_owner, rewrite=rewrite,
         trim=trim, release=release, relocated=relocated, writes_first=writes_first,

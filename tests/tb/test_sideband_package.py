@@ -60,12 +60,14 @@ def test_setting_the_registers_takes_the_time_of_the_wire(verilator):
     assert played(False).set_up_clocks <= 6 * count
 
 
+@pytest.mark.slow
 def test_both_simulators_do_the_same(verilator, icarus):
     ours, other = (played(True, simulator) for simulator in Simulator)
     assert ours.cycles == other.cycles and ours.set_up_clocks == other.set_up_clocks
     assert ours.wave_ends == other.wave_ends
 
 
+@pytest.mark.slow
 def test_an_access_that_takes_longer_than_the_timeout_is_an_error(verilator):
     with pytest.raises(BenchFailed, match="ended as TIMEOUT"):
         played(True, sideband_timeout_us=0.1)
