@@ -121,8 +121,8 @@ def test_both_regions_occupied_leaves_in_time() -> None:
     [
         # Forwards only while nothing comes over link C, which may never be.
         ("(credits.count >= GROUPS)", "(credits.count >= GROUPS) & ~c.valid"),
-        # A credit of link B that comes with a page that leaves is lost.
-        ("credits.give.eq(b.credit)", "credits.give.eq(b.credit & ~go)"),
+        # A credit of link B that comes with a beat of link C is lost.
+        ("credits.give.eq(b.credit)", "credits.give.eq(b.credit & ~c.valid)"),
         ("with m.Elif(emptied & (region == r)):", "with m.Elif(emptied & ~beat & (region == r)):"),
     ],
     ids=["waits for link C", "loses a credit", "stays full"],
