@@ -35,6 +35,8 @@ def simulate(
     route: opt.Route,
     waves: opt.Waves,
     flits: opt.Flits = False,
+    sideband: opt.Sideband = False,
+    sideband_timeout_us: opt.SidebandTimeoutUs = None,
     pairs: opt.Pairs = 1,
     seed: opt.Seed = 1,
     waves_out: opt.WavesOut = None,
@@ -108,7 +110,13 @@ def simulate(
         preset_name, times_us, times_ns, tsv_tbps, link_tbps, sense, cache_read
     )
     refusals = chosen_refusals(refuse or [])
-    joined = dataclasses.replace(topology(topology_name), pairs=pairs, flits=flits)
+    if not sideband:
+        check_goes_with("--sideband", sideband_timeout_us=sideband_timeout_us is not None)
+    joined = dataclasses.replace(
+        topology(topology_name), pairs=pairs, flits=flits, sideband=sideband
+    )
+    if sideband_timeout_us is not None:
+        joined = dataclasses.replace(joined, sideband_timeout_us=sideband_timeout_us)
     writes = chosen_writes(
         machine, joined, write_waves, write_planes, write_from, owner=write_owner, rewrite=rewrite,
         trim=trim, release=release, relocated=relocated, writes_first=writes_first,

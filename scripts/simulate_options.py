@@ -45,6 +45,17 @@ Flits = Annotated[
         "takes longer.",
     ),
 ]
+Sideband = Annotated[
+    bool,
+    typer.Option(
+        "--sideband/--no-sideband",
+        help="Registers are set and read over the serial sideband of UCIe, not at their ports.",
+    ),
+]
+SidebandTimeoutUs = Annotated[
+    float | None,
+    typer.Option(help="Until an access over the sideband counts as lost; 8000 by default."),
+]
 Pairs = Annotated[int, typer.Option(help="HBM/HBF stack pairs, all alike.")]
 Seed = Annotated[int, typer.Option(help="Seed of the addresses.")]
 WavesOut = Annotated[

@@ -133,6 +133,7 @@ def play(
         requests=tuple(Stamps(**stamps) for stamps in report["requests"]),
         samples=tuple(Sample(*sample) for sample in report["samples"]),
         waveform=result.waves,
+        set_up_clocks=report["set_up_clocks"],
     )
 
 

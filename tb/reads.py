@@ -240,6 +240,7 @@ class ReadRun:
                 if name in Registers().members
             },
             "pairs": self.topology.pairs,
+            "sideband": self.topology.sideband,
             "faults": self.faults.nand(),
             "inject": self.faults.sram(),
             "writes": {

@@ -21,10 +21,16 @@ def line(when: Value, position: Value, width: int) -> Value:
 
 def lowest(m: Module, lines: Value) -> Signal:
     """The position of the lowest set line, zero if none is set."""
-    width = len(lines)
-    one_hot, position = Signal(width), Signal(range(width))
+    one_hot = Signal(len(lines))
     m.d.comb += one_hot.eq(lines & (~lines + 1))
-    for bit in range(len(position)):
+    return position(m, one_hot)
+
+
+def position(m: Module, one_hot: Value) -> Signal:
+    """The position of the one set line, zero if none is set."""
+    width = len(one_hot)
+    number = Signal(range(width))
+    for bit in range(len(number)):
         mask = sum(1 << k for k in range(width) if k >> bit & 1)
-        m.d.comb += position[bit].eq((one_hot & mask) != 0)
-    return position
+        m.d.comb += number[bit].eq((one_hot & mask) != 0)
+    return number

@@ -42,8 +42,10 @@ class LinkState(wiring.Component):
 
     DISABLED is requested like LINKRESET and ends in RESET; L1 and L2 are no requests. LINKERROR
     lasts ``residency`` clocks at least, and until ``lp_linkerror`` is low and LINKRESET is
-    requested at one of both ends. Latency: a request acts in the next clock. Source: UCIe 3.0
-    chapters 3, 4 and 10 (RDI and FDI), reduced to these states.
+    requested at one of both ends. ``residency`` must be no less than the sideband takes there and
+    back: else an end leaves LINKERROR before it sees the other enter, and the error echoes.
+    Latency: a request acts in the next clock. Source: UCIe 3.0 chapters 3, 4 and 10 (RDI and FDI),
+    reduced to these states.
 
     Members
     -------

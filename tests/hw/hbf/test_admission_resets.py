@@ -121,7 +121,7 @@ def check(bench: ResetBench, jobs: list[dict], *, clocks: int) -> list[Life]:
 @pytest.mark.parametrize("hold", [False, True], ids=["free at once", "hold"])
 @pytest.mark.parametrize("chance", [1.0, 0.2], ids=["quick", "slow"])
 def test_pages_of_a_lost_link_end_once_and_those_of_the_other_as_ever(hold, chance):
-    seed = 10 + hold
+    seed = 13 if hold else 30  # of those that come upon all of it
     print(f"seed {seed}")
     jobs = some_jobs(seed) + some_jobs(seed + 20)
     bench = ResetBench(jobs, often=0.01, seed=seed, hold=hold, collect=True, chance=chance)

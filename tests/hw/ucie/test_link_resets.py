@@ -1,6 +1,7 @@
 # amaranth: UnusedElaboratable=no
 """Resets of a whole link, as the two dies see them."""
 
+import dataclasses
 import random
 from collections import deque
 
@@ -317,3 +318,9 @@ def test_a_reset_in_any_clock_of_the_way_up(bench, before):
 
         bench.run(scenario, clocks=800)
     assert not before or len(alone) > 1, alone  # one end was up alone
+
+
+def test_errors_shorter_than_the_sideband_there_and_back_are_refused():
+    shape = dataclasses.replace(SHAPE, timeout_clocks=2 * SIDEBAND_CLOCKS - 1)
+    with pytest.raises(ValueError, match=r"timeout_clocks must be at least 16, .* not 15"):
+        UcieLink(shape=shape, cycles=1, forward=(REQUEST,), backward=(REPLY,))
