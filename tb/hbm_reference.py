@@ -8,7 +8,9 @@ DRAM allows such a scheduler; reads only.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from fractions import Fraction
+from typing import NamedTuple
 
 from hw.hbm.dram.address import Place
 from hw.hbm.dram.description import ACCESS_BYTES, BURSTS, HbmStack
@@ -45,6 +47,26 @@ class _Request:
     bursts: int = BURSTS
 
 
+class _Kind(IntEnum):
+    """Commands, in the order in which they go at the same time."""
+
+    REFRESH = 0
+    REFRESH_PRECHARGE = 1
+    READ = 2
+    ACTIVATE = 3
+    PRECHARGE = 4
+
+
+class _Command(NamedTuple):
+    """The least goes next: the earliest, of those by kind, then for the oldest."""
+
+    time: Fraction
+    kind: _Kind
+    order: int
+    bank: int
+    request: _Request | None  # none of a refresh and of what it needs
+
+
 @dataclass
 class ReferenceChannel:
     """Reads ``places`` with at most ``window`` under way, ``queue`` of them before their bursts."""
@@ -54,8 +76,8 @@ class ReferenceChannel:
     _banks: list[_Bank] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._banks = [_Bank() for _ in range(self.stack.organization.bank_count)]
-        t = self.stack.timing
+        o, t = self.stack.organization, self.stack.timing
+        self._banks = [_Bank() for _ in range(o.bank_count)]
         self._t = {
             name.removesuffix("_ns"): Fraction(str(value))
             for name, value in vars(t).items()
@@ -67,41 +89,35 @@ class ReferenceChannel:
         self._row_free = Fraction(0)
         self._refreshed: Fraction | None = None
         self._refresh_bank = 0
+        self._refresh_every = self._t["refi"] / o.bank_count
+        self._due = self._refresh_every
 
     def bytes_per_s(self, places: Iterable[Place]) -> float:
         """The rate from the first burst to the last."""
-        t = self._t
+        t, queue = self._t, self.stack.scheduling.reads
         coming = iter(places)
         waiting: list[_Request] = []
         under_way: list[Fraction] = []  # when each comes back
         first = last = None
         bursts, now = 0, Fraction(0)
         more = True
-        every = t["refi"] / self.stack.organization.bank_count
-        due = every
-        while True:
+        while waiting or more:
             under_way = [time for time in under_way if time > now]
-            queue = self.stack.scheduling.reads
             while more and len(waiting) < queue and len(waiting) + len(under_way) < self.window:
                 place = next(coming, None)
                 if place is None:
                     more = False
                 else:
                     waiting.append(_Request(place))
-            if not waiting:
-                if not more and not under_way:
-                    break
-                now = min(under_way)
-                continue
-            if now >= due:
-                due = self._refresh(waiting, now, due, every)
-            time, kind, request = self._next(waiting, now)
-            if under_way and more and min(under_way) < time:
+            command = self._next(waiting, now)
+            if under_way and more and min(under_way) < command.time:
                 now = min(under_way)  # a new request may be quicker
                 continue
-            now = max(now, time)
-            self._do(kind, request, now)
-            if kind == "read":
+            now, request = command.time, command.request
+            self._do(command)
+            if command.kind is _Kind.READ:
+                assert request is not None
+                request.bursts -= 1
                 first = now if first is None else first
                 last, bursts = now, bursts + 1
                 if not request.bursts:
@@ -110,49 +126,56 @@ class ReferenceChannel:
         assert first is not None and last is not None
         return float(bursts * ACCESS_BYTES / BURSTS / (last - first + t["burst"]) * 10**9)
 
-    def _refresh(self, waiting, now, due, every) -> Fraction:
-        """The bank whose turn it is, unless it is wanted and may be owed a little longer."""
-        bank = self._banks[self._refresh_bank]
-        wanted = any(request.place.bank == self._refresh_bank for request in waiting)
-        if wanted and now < due + self.stack.scheduling.postponed * every:
-            return due
-        t = self._t
-        begin = now
-        if bank.row is not None:
-            begin = max(begin, self._precharge_time(bank)) + t["rp"]
-        begin = max(begin, (bank.precharged or Fraction(-1000)) + t["rp"])
-        begin = max(begin, (bank.activated or Fraction(-1000)) + t["rc"])
-        bank.row, bank.refreshed = None, begin
-        self._refreshed = begin
-        self._refresh_bank = (self._refresh_bank + 1) % len(self._banks)
-        return due + every
-
-    def _precharge_time(self, bank: _Bank) -> Fraction:
-        t = self._t
-        times = [(bank.activated, "ras"), (bank.read, "rtp")]
-        return max([self._row_free, *(at + t[name] for at, name in times if at is not None)])
-
-    def _next(self, waiting: list[_Request], now: Fraction):
-        """Time, kind and request of the command that may be sent first."""
+    def _next(self, waiting: list[_Request], now: Fraction) -> _Command:
+        """The command that may be sent first."""
+        wanted = {request.place.bank for request in waiting}
         hits = {r.place.bank for r in waiting if self._banks[r.place.bank].row == r.place.row}
-        found, seen = None, set()
+        # Until then the bank whose turn it is may be wanted and its refresh be owed.
+        forced = self._due + (self.stack.scheduling.postponed - 1) * self._refresh_every
+        next_one = self._refresh(max(now, forced if self._refresh_bank in wanted else self._due))
+        seen = set()
         for order, request in enumerate(waiting):
             number = request.place.bank
             bank = self._banks[number]
             if bank.row == request.place.row:
-                time, kind, rank = self._read_time(number, bank), "read", 0
+                time, kind = self._read_time(number, bank), _Kind.READ
             elif number in hits or number in seen:
                 continue
             elif bank.row is None:
-                time, kind, rank = self._activate_time(number, bank), "activate", 1
+                time, kind = self._activate_time(number, bank), _Kind.ACTIVATE
             else:
-                time, kind, rank = self._precharge_time(bank), "precharge", 2
+                time, kind = self._precharge_time(bank), _Kind.PRECHARGE
             seen.add(number)
-            key = (max(time, now), rank, order)
-            if found is None or key < found[0]:
-                found = key, kind, request
-        assert found is not None
-        return found[0][0], found[1], found[2]
+            time = max(time, now)
+            if number != self._refresh_bank or time < forced:
+                next_one = min(next_one, _Command(time, kind, order, number, request))
+        return next_one
+
+    def _refresh(self, earliest: Fraction) -> _Command:
+        """What the bank whose turn it is needs next for its refresh."""
+        number = self._refresh_bank
+        bank = self._banks[number]
+        if bank.row is not None:
+            time, kind = self._precharge_time(bank), _Kind.REFRESH_PRECHARGE
+        else:
+            time, kind = self._opens_time(bank), _Kind.REFRESH
+            time = max([time, *(at + self._t["rrd_s"] for at, _ in self._activates)])
+        return _Command(max(time, earliest), kind, 0, number, None)
+
+    def _after(self, *times: tuple[Fraction | None, str]) -> Fraction:
+        """When the row bus is free and each of ``times`` is past by what its rule asks."""
+        past = [at + self._t[name] for at, name in times if at is not None]
+        return max([self._row_free, *past])
+
+    def _precharge_time(self, bank: _Bank) -> Fraction:
+        return self._after((bank.activated, "ras"), (bank.read, "rtp"))
+
+    def _opens_time(self, bank: _Bank) -> Fraction:
+        """What ACTIVATE and refresh of a bank have in common."""
+        return self._after(
+            (bank.activated, "rc"), (bank.precharged, "rp"), (bank.refreshed, "rfc"),
+            (self._refreshed, "rrefd"),
+        )  # fmt: skip
 
     def _read_time(self, number: int, bank: _Bank) -> Fraction:
         o, t, timing = self.stack.organization, self._t, self.stack.timing
@@ -169,9 +192,7 @@ class ReferenceChannel:
 
     def _activate_time(self, number: int, bank: _Bank) -> Fraction:
         o, t = self.stack.organization, self._t
-        times = [(bank.activated, "rc"), (bank.precharged, "rp"), (bank.refreshed, "rfc"),
-                 (self._refreshed, "rrefd")]  # fmt: skip
-        time = max([self._row_free, *(at + t[name] for at, name in times if at is not None)])
+        time = self._opens_time(bank)
         for at, other in self._activates:
             same = other // o.banks == number // o.banks
             time = max(time, at + t["rrd_l" if same else "rrd_s"])
@@ -179,17 +200,21 @@ class ReferenceChannel:
             time = max(time, self._activates[0][0] + t["faw"])
         return time
 
-    def _do(self, kind: str, request: _Request, now: Fraction) -> None:
-        number = request.place.bank
+    def _do(self, command: _Command) -> None:
+        now, number = command.time, command.bank
         bank = self._banks[number]
-        match kind:
-            case "read":
+        match command.kind:
+            case _Kind.READ:
                 bank.read = now
                 self._reads = [*self._reads[-3:], (now, number)]
-                request.bursts -= 1
-            case "activate":
-                bank.row, bank.activated = request.place.row, now
+            case _Kind.ACTIVATE:
+                assert command.request is not None
+                bank.row, bank.activated = command.request.place.row, now
                 self._activates = [*self._activates[-3:], (now, number)]
                 self._row_free = now + self._t["activate_bus"]
+            case _Kind.REFRESH:
+                bank.refreshed = self._refreshed = now
+                self._refresh_bank = (number + 1) % len(self._banks)
+                self._due += self._refresh_every
             case _:
                 bank.row, bank.precharged = None, now

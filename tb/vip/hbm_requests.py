@@ -25,8 +25,9 @@ def stack_content(m: Module, stack: HbmStack, beat) -> list:
     """The lanes of beat number ``beat`` of the stack."""
     low = (stack.halves - 1).bit_length()
     bank, row, column = HbmAddressMap(stack).fields(beat[low:])
-    place = Signal(place_layout(stack), name="beat_place")
-    m.d.comb += [place.bank.eq(bank), place.row.eq(row), place.column.eq(column)]
+    # No signal holds bank and row: the bank depends on the row, and a vector that depends on itself
+    # stops Verilator.
+    place = place_layout(stack)(Cat(bank, row, column))
     lanes = []
     for k in range(stack.beat_accesses):
         channel = Signal(range(max(2, stack.organization.pseudo_channels)), name=f"channel{k}")

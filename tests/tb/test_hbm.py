@@ -27,6 +27,8 @@ from tb.vip.hbm_traffic import Pattern
 MINI = dataclasses.replace(
     stack("mini"), scheduling=dataclasses.replace(stack("mini").scheduling, patience_clocks=60)
 )
+# The model of its own knows no patience.
+PATIENT = dataclasses.replace(MINI, scheduling=DramScheduling(reads=4, writes=4))
 RUNS = {
     "sequential": StackRun(requests=6, length=64, record=2000),
     "single": StackRun(requests=60, length=1, pattern=Pattern.RANDOM, record=2000),
@@ -45,8 +47,8 @@ def played(simulator: Simulator, name: str):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_request_ends_and_every_access_is_right(simulator, name):
-    result, asked = played(simulator, name), RUNS[name]
+def test_every_request_ends_and_every_access_is_right(verilator, name):
+    result, asked = played(verilator, name), RUNS[name]
     assert result.ended == asked.requests and result.errors == 0
     assert not result.violations, "\n".join(map(str, result.violations[:10]))
     assert result.recorded > 100
@@ -55,7 +57,9 @@ def test_every_request_ends_and_every_access_is_right(simulator, name):
     assert result.counters["read_bursts"] == 2 * result.read
 
 
-@pytest.mark.parametrize("name", ["single", "mixed"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "mixed")) for n in RUNS]
+)
 def test_simulators_agree_on_every_counter(verilator, icarus, name):
     one, other = (dataclasses.replace(played(s, name), wall_s=0) for s in (verilator, icarus))
     assert one == other
@@ -83,22 +87,23 @@ def test_wrong_bits_are_corrected_or_reach_the_reader_as_poison(verilator, flip)
     assert result.errors == (0 if flip == 1 else accesses)
 
 
-def test_reads_of_one_bank_take_a_row_cycle_each(verilator):
+# On Icarus: a build for Verilator takes longer than these runs.
+def test_reads_of_one_bank_take_a_row_cycle_each(icarus):
     result = play_channels(
-        channel_build(MINI, 1, verilator), ChannelRun(reads=40, pattern=Pattern.ONE_BANK)
+        channel_build(PATIENT, 1, icarus), ChannelRun(reads=40, pattern=Pattern.ONE_BANK)
     )
-    cycle = clocks_of(MINI).rc
+    cycle = clocks_of(PATIENT).rc
     assert cycle <= result.clocks / 39 < 1.15 * cycle  # refreshes between
 
 
-def test_the_reference_reads_what_the_rtl_reads(verilator):
+@pytest.mark.parametrize("window", [pytest.param(1, marks=pytest.mark.slow), 4])
+def test_the_reference_reads_what_the_rtl_reads(icarus, window):
     """The same random stream in a model of its own: the RTL keeps up with it, and is not faster."""
-    deep = dataclasses.replace(MINI, scheduling=DramScheduling(reads=4, writes=4))
     result = play_channels(
-        channel_build(deep, 1, verilator),
-        ChannelRun(reads=200, pattern=Pattern.RANDOM, window=4, record=2000),
+        channel_build(PATIENT, 1, icarus),
+        ChannelRun(reads=200, pattern=Pattern.RANDOM, window=window, record=2000),
     )
     assert not result.violations and result.errors == 0
-    places = itertools.islice(random_places(deep, 0, 1), 200)
-    reference = ReferenceChannel(deep, 4).bytes_per_s(places)
-    assert 0.85 < result.bytes_per_s / reference < 1.05
+    places = itertools.islice(random_places(PATIENT, 0, 1), 200)
+    reference = ReferenceChannel(PATIENT, window).bytes_per_s(places)
+    assert 0.9 < result.bytes_per_s / reference <= 1

@@ -59,7 +59,7 @@ def test_the_reference_model_has_the_same_rates(verilator, window, pattern):
     else:
         places = (at.place(k << at.channel_bits) for k in range(reads))
     reference = ReferenceChannel(which, window).bytes_per_s(places)
-    run = ChannelRun(reads=reads, pattern=pattern, window=window, record=2048)
+    run = ChannelRun(reads=reads, pattern=pattern, window=window, record=8192)
     result = play_channels(channel_build(which, 1, verilator), run)
     clean(result)
     assert 0.85 < result.bytes_per_s / reference < 1.02
