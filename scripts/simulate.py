@@ -4,6 +4,7 @@ import dataclasses
 
 import typer
 
+from hw.errors import InputError
 from hw.presets import topology
 from perfmodel.files import check_writable
 from scripts import console
@@ -27,6 +28,8 @@ from tb.reads import ReadRun
 from tb.refusals import refused_reads, with_refused_writes
 from tb.simulator import Simulator
 from tb.verdict import wrongs
+
+LEAST_SIDEBAND_TIMEOUT_US = 1.0  # some times what an access takes
 
 
 def simulate(
@@ -116,6 +119,11 @@ def simulate(
         topology(topology_name), pairs=pairs, flits=flits, sideband=sideband
     )
     if sideband_timeout_us is not None:
+        if sideband_timeout_us < LEAST_SIDEBAND_TIMEOUT_US:
+            raise InputError(
+                f"--sideband-timeout-us is {sideband_timeout_us}: must be at least "
+                f"{LEAST_SIDEBAND_TIMEOUT_US}, an access takes 0.3"
+            )
         joined = dataclasses.replace(joined, sideband_timeout_us=sideband_timeout_us)
     writes = chosen_writes(
         machine, joined, write_waves, write_planes, write_from, owner=write_owner, rewrite=rewrite,

@@ -54,7 +54,10 @@ Sideband = Annotated[
 ]
 SidebandTimeoutUs = Annotated[
     float | None,
-    typer.Option(help="Until an access over the sideband counts as lost; 8000 by default."),
+    typer.Option(
+        help="Until an access over the sideband counts as lost, at least 1; 8000 by default. "
+        "A new value is a new build."
+    ),
 ]
 Pairs = Annotated[int, typer.Option(help="HBM/HBF stack pairs, all alike.")]
 Seed = Annotated[int, typer.Option(help="Seed of the addresses.")]

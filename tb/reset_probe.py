@@ -14,12 +14,12 @@ from hw.hbf.layouts import Command
 from hw.params import Machine
 from hw.sram.regions import GROUPS
 from hw.ucie.transaction import MessageClass, Operation, Owner, Status
+from hw.ucie.ucie_end import QUIET_CLOCKS
 from tb.vip.content import beat_lanes
 from tb.vip.credited import Fields, Sender, Wires, page_beats, unpack
 from tb.vip.nand_model import NandModel
 
 LATE = 3  # clocks after the loss in which what had come to the port still comes
-QUIET_CLOCKS = 32
 LEAVING = 16  # clocks in which what the die had begun to send leaves it
 SETTLES = 3_000  # clocks at most
 Read = tuple[int, int, set[tuple[int, int]]]  # first page, pages, beats to come

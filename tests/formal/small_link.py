@@ -94,21 +94,21 @@ def credit_message(*, channels: int, bits: int, epoch_bits: int) -> data.StructL
     )
 
 
-def adapter(*edits: tuple[str, str], decoder: Edits = (), receiver: Edits = ()) -> type:
+def adapter(*edits: tuple[str, str], receiver: Edits = ()) -> type:
     """The D2D adapter with small sequence numbers and one bit for a CRC."""
     return variant(
         D2DAdapter,
         *edits,
         SEQUENCE_LAST=LAST,
         FlitEncoder=variant(FlitEncoder, Crc16=Parity),
-        FlitDecoder=variant(FlitDecoder, *decoder, Crc16=Parity),
+        FlitDecoder=variant(FlitDecoder, Crc16=Parity),
         RetrySender=partial(RetrySender, last=LAST),
         RetryReceiver=partial(variant(RetryReceiver, *receiver), last=LAST),
     )
 
 
 def link_end(
-    *edits: tuple[str, str], d2d: type | None = None, unpacker: Edits = (), taker: Edits = ()
+    *edits: tuple[str, str], d2d: type | None = None, unpacker: Edits = ()
 ) -> wiring.Component:
     """One that sends and receives requests and receives beats, each in a buffer of one place."""
     framing = {"SLOT_BITS": SLOT_BITS, "FILLED": SLOT_BITS - 1}
@@ -137,7 +137,7 @@ def link_end(
             GroupPort=variant(GroupPort, SLOT_BITS=SLOT_BITS),
         ),
         CreditGiver=partial(variant(CreditGiver, **small), **ledger, period=1, refresh=None),
-        CreditTaker=partial(variant(CreditTaker, *taker, **small), **ledger),
+        CreditTaker=partial(variant(CreditTaker, **small), **ledger),
     )
     channel = end.__init__.__globals__["Channel"]
     shape = SimpleNamespace(

@@ -5,11 +5,12 @@ import pytest
 from hw.gpu.io_die import GpuIoDie
 from hw.gpu.router import Choice
 from hw.ucie.transaction import PATHS, MessageClass, Operation, Status
+from hw.ucie.ucie_end import QUIET_CLOCKS
 from tests.hw.beats import Quiet
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
-PAIRS, QUIET = 2, 32
+PAIRS = 2
 
 
 class Bench:
@@ -103,7 +104,7 @@ def test_a_read_that_one_pair_loses_ends_once_when_the_other_is_done(path, lost)
         await bench.page(lost, slot, 2)
         await bench.page(other, slot, 0)
         bench.lose(lost)
-        await bench.steps(QUIET)
+        await bench.steps(QUIET_CLOCKS)
         assert not bench.settled(lost)
         bench.lose(lost, quiet=1)
         await bench.steps(6)
@@ -145,8 +146,8 @@ def test_nothing_begins_on_a_path_with_a_lost_link(path, lost):
         ctx.set(dut.i.valid, 1)
         bench.lose(lost)
         chosen = path == "relay"
-        for clock in range(2 * QUIET):
-            bench.lose(lost, quiet=clock >= QUIET)
+        for clock in range(2 * QUIET_CLOCKS):
+            bench.lose(lost, quiet=clock >= QUIET_CLOCKS)
             for choice in (Choice.DIRECT, Choice.RELAY):
                 ctx.set(dut.i.payload, {"pages": 1, "choice": choice})
                 assert ctx.get(dut.i.ready) == (choice != chosen)
@@ -176,7 +177,7 @@ def test_a_write_that_one_pair_loses_ends_there_and_goes_on_at_the_other(lost):
         ctx.set(dut.write.valid, 0)
         await bench.steps(4)
         bench.lose(lost)
-        await bench.steps(QUIET)
+        await bench.steps(QUIET_CLOCKS)
         assert not bench.settled(lost)
         bench.lose(lost, quiet=1)
         await bench.steps(4)

@@ -8,12 +8,12 @@ import pytest
 
 from hw.gpu.reassembly import BY_DATA, BY_WORD, Reassembly
 from hw.ucie.transaction import MessageClass, Status
+from hw.ucie.ucie_end import QUIET_CLOCKS
 from tests.hw.beats import Quiet, get_lanes, set_lanes
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
 SLOTS, RX_BEATS = TINY.credits.descriptors, TINY.credits.rx_beats
-QUIET = 32  # clocks from `lost`
 LATE = 8  # clocks from `lost` in which beats still come
 
 
@@ -209,7 +209,7 @@ def test_each_read_ends_once_whatever_ends_it(seed, stall):
             for _ in range(pick.randrange(20, round(150 / (1 - stall) ** 0.5))):
                 await bench.step(lost=0, quiet=0)
             bench.since = bench.clock
-            for _ in range(QUIET):
+            for _ in range(QUIET_CLOCKS):
                 await bench.step(lost=1, quiet=0)
             bench.page.clear()  # what had not been sent is lost
             queued.append(len(bench.queue))

@@ -7,13 +7,13 @@ import pytest
 
 from hw.hbm.base_die import HbmBaseDie
 from hw.ucie.transaction import MessageClass, Status
+from hw.ucie.ucie_end import QUIET_CLOCKS
 from tests.hw.beats import Quiet, get_lanes, set_lanes
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
 SLOTS, RX_BEATS, PAGE_UNITS = TINY.credits.descriptors, TINY.credits.rx_beats, 4
 CHUNK_PAGES, REGIONS = 4, 2
-QUIET = 32  # clocks from `lost`
 LATE = 8  # clocks from `lost` in which messages still come
 
 
@@ -58,7 +58,7 @@ class Dies:
         ctx = self.ctx
         for link in (self.b, self.c):
             ctx.set(link.port.lost, link.lost)
-            ctx.set(link.port.quiet, link.lost and self.clock >= link.since + QUIET)
+            ctx.set(link.port.quiet, link.lost and self.clock >= link.since + QUIET_CLOCKS)
             if link.lost and self.clock == link.since + LATE:
                 self._gone(link)
         self._gpu_asks()
@@ -198,7 +198,7 @@ class Dies:
 
     def lose(self, link: Link) -> None:
         link.since = self.clock
-        link.away = self.pick.randrange(QUIET, 3 * QUIET)
+        link.away = self.pick.randrange(QUIET_CLOCKS, 3 * QUIET_CLOCKS)
 
     def _gone(self, link: Link) -> None:
         """What the far end forgets when the last message has come."""
@@ -216,7 +216,7 @@ class Dies:
         link.since = None
 
     def settled(self, link: Link) -> bool:
-        quiet = link.since is not None and self.clock > link.since + QUIET
+        quiet = link.since is not None and self.clock > link.since + QUIET_CLOCKS
         return quiet and bool(self.ctx.get(link.port.settled))
 
 
@@ -278,12 +278,12 @@ def test_requests_wait_while_link_c_is_lost_and_pass_then():
         for clock in range(80):
             lost = 10 <= clock < 60
             ctx.set(dut.c_reset.lost, lost)
-            ctx.set(dut.c_reset.quiet, lost and clock >= 10 + QUIET)
+            ctx.set(dut.c_reset.quiet, lost and clock >= 10 + QUIET_CLOCKS)
             ctx.set(dut.b_request.valid, clock in (20, 21))
             ctx.set(dut.b_request.header, {"tag": clock % 4, "length": 4})
             if ctx.get(dut.c_request.valid):
                 left.append((clock, ctx.get(dut.c_request.header).tag))
-            if lost and clock > 10 + QUIET:
+            if lost and clock > 10 + QUIET_CLOCKS:
                 assert ctx.get(dut.c_reset.settled)  # they are nothing that link C carries
             await ctx.tick()
 
@@ -321,7 +321,7 @@ def test_link_b_settles_only_when_reads_over_link_c_have_drained():
         ctx.set(dut.b_request.header, {"tag": 2, "length": 4})
         await clocks(1)
         ctx.set(dut.b_request.valid, 0)
-        await clocks(QUIET - 1)
+        await clocks(QUIET_CLOCKS - 1)
         assert credits == 3
         ctx.set(dut.b_reset.quiet, 1)
         await clocks(50, settled=0)

@@ -9,11 +9,11 @@ import pytest
 from hw.params import Machine
 from hw.ucie.pacer import RATE_ONE
 from hw.ucie.transaction import Operation, Status
+from hw.ucie.ucie_end import QUIET_CLOCKS
 from hw.ucie.write_sender import WriteSender
 from tests.hw.pysim import simulate
 from tests.hw.ucie.test_write_sender import MACHINES, Ends, completion, end_of_read, grant
 
-QUIET = 32  # clocks from `lost`
 LATE = 8  # clocks from `lost` in which replies still come
 FIRST_BEAT = 2  # clocks from the choice of a page
 
@@ -30,7 +30,7 @@ class Resets(Ends):
 
     @property
     def quiet(self) -> bool:
-        return self.since is not None and self.clocks >= self.since + QUIET
+        return self.since is not None and self.clocks >= self.since + QUIET_CLOCKS
 
     async def clock(self, **shares: float) -> None:
         """A clock; while the link is lost neither requests nor pages begin, nor credits come."""
@@ -81,8 +81,8 @@ class Resets(Ends):
             if self.quiet and open_ is None:
                 open_ = +self.open
             await self.clock()
-            assert self.clocks < self.since + QUIET + 100
-        assert self.clocks >= self.since + QUIET
+            assert self.clocks < self.since + QUIET_CLOCKS + 100
+        assert self.clocks >= self.since + QUIET_CLOCKS
         await self.clock()  # the last `done` is a register
         ended = Counter(self.cut[cut:])
         assert not +self.open
