@@ -4,28 +4,19 @@
 import pytest
 from amaranth.hdl import Assert, Cover, Module, Signal
 
-from hw.presets import preset
-from tests.formal.die import LINKS, Surroundings
 from tests.formal.die_parts import controller
 from tests.formal.die_phases import Phases, at_most_one, one
-from tests.formal.harness import Counterexample, Properties, constant, prove
+from tests.formal.die_properties import DieProperties
+from tests.formal.harness import Counterexample, constant, prove
 
-MACHINE = preset("formal")
 
-
-class Slots(Properties):
+class Slots(DieProperties):
     """One slot is watched, any of them, through all that happens to it."""
-
-    def __init__(self, die: type | None = None) -> None:
-        self._lemmas = die is None
-        self._die = (die or controller())(MACHINE, links=LINKS)
-        super().__init__({})
 
     def describe(self, m: Module) -> None:
         die = self._die
-        m.submodules.die = die.elaborate("formal")
+        around = self.surround(m)
         state, reads, _, writes, _ = die.seen
-        around = Surroundings(m, die, MACHINE)
         subarrays = around.subarrays
         at, region = constant(m, "at", range(subarrays)), constant(m, "region", 1)
         phases = Phases(m, die, around, at)

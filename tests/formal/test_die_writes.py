@@ -5,31 +5,26 @@ import pytest
 from amaranth.hdl import Assert, Cat, Cover, Module, Signal
 from amaranth.lib.wiring import In
 
-from hw.presets import preset
 from hw.ucie.transaction import Status
-from tests.formal.die import LINKS, Surroundings
 from tests.formal.die_parts import controller
 from tests.formal.die_phases import Phases
-from tests.formal.harness import Counterexample, Properties, constant, prove
+from tests.formal.die_properties import DieProperties
+from tests.formal.harness import Counterexample, constant, prove
 from tests.formal.order import in_order
 
-MACHINE = preset("formal")
 PAGE_BITS = 2  # of the number of a page: the others go the same way
 
 
-class Writes(Properties):
+class Writes(DieProperties):
     """Any page of a request to one subarray is followed, from its request to its event."""
 
     def __init__(self, die: type | None = None) -> None:
-        self._lemmas = die is None
-        self._die = (die or controller())(MACHINE, links=LINKS)
-        super().__init__({"pick": In(1)})
+        super().__init__(die, {"pick": In(1)})
 
     def describe(self, m: Module) -> None:
         die = self._die
-        m.submodules.die = die.elaborate("formal")
+        around = self.surround(m)
         writes = die.seen[3]
-        around = Surroundings(m, die, MACHINE)
         at = constant(m, "at", range(around.subarrays))
         request, event = die.write.payload, die.event.payload
         hand = writes.seen[5]

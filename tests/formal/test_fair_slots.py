@@ -4,16 +4,13 @@
 import pytest
 from amaranth.hdl import Assert, Cat, Cover, Module, Signal
 
-from hw.presets import preset
-from tests.formal.die import LINKS, Surroundings
 from tests.formal.die_parts import controller
 from tests.formal.die_phases import Phases
-from tests.formal.harness import Counterexample, Properties, before, constant, prove
+from tests.formal.die_properties import DieProperties
+from tests.formal.harness import Counterexample, before, constant, prove
 
-MACHINE = preset("formal")
 
-
-class Fair(Properties):
+class Fair(DieProperties):
     """One subarray is watched, any of them; both its slots, those who hold and those who wait.
 
     Waits are counted in steps of those who go first, whose own time is not looked at: a page of a
@@ -22,16 +19,10 @@ class Fair(Properties):
     one region shut to reads they do wait for a write, until it begins.
     """
 
-    def __init__(self, die: type | None = None) -> None:
-        self._lemmas = die is None
-        self._die = (die or controller())(MACHINE, links=LINKS)
-        super().__init__({})
-
     def describe(self, m: Module) -> None:
         die = self._die
-        m.submodules.die = die.elaborate("formal")
+        around = self.surround(m)
         state, reads, array, writes, submodules = die.seen
-        around = Surroundings(m, die, MACHINE)
         subarrays = around.subarrays
         at = constant(m, "at", range(subarrays))
 
