@@ -47,7 +47,7 @@ class Package(wiring.Component):
         one a pair, if the links carry flits
     read, window : reads from the GPU, see :class:`hw.gpu.router.RequestRouter`
     direct_o, relay_o : data at the GPU side, one a pair
-    direct_done, relay_done : reads that are over, whole or refused
+    direct_done, relay_done : reads that are over: whole, refused or ended by a reset
     write, write_fetch, write_lanes, write_done : writes from the GPU, if link A is there; the last
         three one a pair, see :class:`hw.gpu.io_die.GpuIoDie`
     writeback, writeback_fetch, writeback_lanes, writeback_done : writes from the HBM, if link C is

@@ -4,7 +4,7 @@ Fields that a preset does not give have the value of the paper's machine, :mod:`
 follows from the description alone: no RTL may look here.
 """
 
-from hw.errors import InputError
+from hw.errors import named
 from hw.params import (
     KIB,
     MIB,
@@ -131,10 +131,7 @@ def preset(name: str) -> Machine:
     Raises:
         InputError: there is no such preset.
     """
-    try:
-        return PRESETS[name]
-    except KeyError:
-        raise InputError(f"preset {name!r} is unknown: choose {', '.join(PRESETS)}") from None
+    return named("preset", name, PRESETS)
 
 
 def topology(name: str) -> Topology:
@@ -143,7 +140,4 @@ def topology(name: str) -> Topology:
     Raises:
         InputError: there is no such topology.
     """
-    try:
-        return TOPOLOGIES[name]
-    except KeyError:
-        raise InputError(f"topology {name!r} is unknown: choose {', '.join(TOPOLOGIES)}") from None
+    return named("topology", name, TOPOLOGIES)

@@ -9,7 +9,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from hw.arbiter import select
-from hw.hbf.bits import line
+from hw.bits import line
 from hw.params import Machine
 from hw.ucie.transaction import Status
 

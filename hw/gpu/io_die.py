@@ -28,15 +28,16 @@ class GpuIoDie(wiring.Component):
     """I/O die for ``pairs`` stack pairs.
 
     Promise: a read goes to every pair over the same path, each pair holding its stripe at the same
-    pages; when the last page of the last pair has been taken, or all pairs have refused it,
-    ``done`` tells its tag and status, once. Reads may complete in any order. Data leaves per pair
-    and path as it comes.
+    pages; when each pair's last page has been taken, or the pair has refused it or lost it to a
+    reset, ``done`` tells its tag and status, once. Reads may complete in any order. Data leaves per
+    pair and path as it comes.
 
     Writes go to every pair over link A, each pair programming its stripe at the same pages; see
     :class:`hw.ucie.write_sender.WriteSender`, of which each pair has one.
 
     A reset of a link ends what is under way over it with status LINK_RESET; no read or write begins
-    on a path while a link of it is lost. What came of such a read has left as always.
+    on a path while a link of it is lost, and reads that may take either path take the other. What
+    came of a read that was cut has left as always.
 
     Back-pressure: ``i`` waits as :class:`hw.gpu.router.RequestRouter` says; data waits under
     credit; ``done`` is a pulse and never waits.
@@ -175,7 +176,7 @@ class GpuIoDie(wiring.Component):
             completions.begin.tag.eq(read.tag),
         ]
 
-        senders, received, up = [], [], []
+        senders, received, lost = [], [], []
         for pair in range(pairs):
             sender = RequestSender(credits=slots)
             part = Reassembly(machine)
@@ -201,10 +202,11 @@ class GpuIoDie(wiring.Component):
             ]
             senders.append(sender.i.ready)
             received.append(part.received)
-            up.append(~reset.lost)
-        m.d.comb += router.may_send[p].eq(Cat(*senders, *up).all())
+            lost.append(reset.lost)
         done = completions.done
         m.d.comb += [
+            router.may_send[p].eq(Cat(senders).all()),
+            router.lost[p].eq(Cat(lost).any()),
             router.received[p].eq(sum(received)),
             router.completed[p].valid.eq(done.valid),
             router.completed[p].slot.eq(completions.slot),

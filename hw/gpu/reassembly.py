@@ -5,8 +5,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from hw.bits import lowest
 from hw.gpu.completions import end_layout
-from hw.hbf.bits import lowest
 from hw.hbf.layouts import MAX_PAGES
 from hw.hbf.page_walk import log2
 from hw.params import Machine

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.hbf.bits import line
+from hw.bits import line
 from hw.hbf.layouts import MAX_PAGES
 from hw.hbf.page_walk import log2
 from hw.params import Machine
@@ -50,10 +50,11 @@ def accepted_layout(slots: range) -> data.StructLayout:
 class RequestRouter(wiring.Component):
     """Sends each read over one path and keeps count of what is outstanding there.
 
-    Promise: a read is accepted when its path has a free transaction slot, a free request port and
-    fewer than ``window`` pages outstanding; ``LEAST_LOADED`` takes the path with fewer pages
-    outstanding, Direct on a tie, among the paths that exist. The slot number travels as the tag of
-    the header and is free again after ``completed``. Accepts one read a clock.
+    Promise: a read is accepted when its path is not lost and has a free transaction slot, a free
+    request port and fewer than ``window`` pages outstanding; ``LEAST_LOADED`` takes the path with
+    fewer pages outstanding, Direct on a tie, among the paths that exist and are not lost. The slot
+    number travels as the tag of the header and is free again after ``completed``. Accepts one read
+    a clock.
 
     Members
     -------
@@ -61,6 +62,7 @@ class RequestRouter(wiring.Component):
     window : pages outstanding at which a path takes no more
     header : Out, one a path: what is sent while ``send`` is high
     send : Out(2), may_send : In(2)
+    lost : In(2): a link of the path is being reset
     received : In, one a path: pages that came in, or that will not come any more
     completed : In, one a path: a transaction slot that is done
     accepted : Out: the read taken in this clock, with its slot and path
@@ -78,6 +80,7 @@ class RequestRouter(wiring.Component):
                 "header": Out(Header).array(2),
                 "send": Out(2),
                 "may_send": In(2),
+                "lost": In(2),
                 "received": In(range(pairs * (MAX_PAGES + 1) + 1)).array(2),
                 "completed": In(completed).array(2),
                 "accepted": Out(accepted_layout(range(slots))),
@@ -101,8 +104,8 @@ class RequestRouter(wiring.Component):
             with m.Case(Choice.RELAY):
                 m.d.comb += path.eq(1)
             with m.Default():
-                both = all(self._paths)
-                m.d.comb += path.eq(relay_is_lighter if both else self._paths[1])
+                best = self.lost[0] | (relay_is_lighter & ~self.lost[1])
+                m.d.comb += path.eq(best if all(self._paths) else self._paths[1])
 
         m.d.comb += self.accepted.path.eq(path)
         take = Signal(2)
@@ -113,7 +116,9 @@ class RequestRouter(wiring.Component):
             open_path = Signal(name=f"open{p}")
             m.d.comb += [
                 lowest.eq(free & (~free + 1)),
-                open_path.eq(free.any() & self.may_send[p] & (outstanding[p] < self.window)),
+                open_path.eq(
+                    free.any() & self.may_send[p] & ~self.lost[p] & (outstanding[p] < self.window)
+                ),
                 take[p].eq(self.i.valid & (path == p) & open_path & self._paths[p]),
             ]
             for k in range(slots):

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from hw.hbf.bits import line, lowest
+from hw.bits import line, lowest
 from hw.hbf.delay_queue import DelayQueue
 from hw.hbf.layouts import CLOCK_BITS, POLL_BITS, Command, page_layout, slot_layout
 from hw.hbf.subarray_state import subarray_event

@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.hbf.bits import line
+from hw.bits import line
 from hw.hbf.control import Control
 from hw.hbf.die_controller import DieController
 from hw.hbf.drain import DrainEngine
@@ -63,10 +63,11 @@ class HbfBaseDie(wiring.Component):
 
     Reset of a link: reads that came over it and wait are dropped; those that were accepted are read
     from the NAND and their pages dropped. Pages of its writes that have wholly arrived are
-    programmed; one that was granted and has not fails its block as a page does that the die failed
-    to program; pages that have no grant yet are not written. The link settles when all its reads
-    are gone and no slot waits for its data. Programs that go on may keep a write outstanding for
-    longer, without a word to its link; until then it overlaps with writes of its pages.
+    programmed; one that was admitted, granted or not, and has not arrived fails its block as a page
+    does that the die failed to program; one that was not admitted leaves its block as it is. The
+    link settles when all its reads are gone and no slot waits for its data. Programs that go on may
+    keep a write outstanding for longer, without a word to its link; until then it overlaps with
+    writes of its pages.
 
     Back-pressure: requests and data are under credit; nothing received is ever refused. Source:
     DASH section IV-B; OCP HBF 0.7.0 for writes.

@@ -5,8 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from hw.bits import line
 from hw.hbf.array_operations import ArrayOperations
-from hw.hbf.bits import line
 from hw.hbf.block_layouts import block_layout
 from hw.hbf.block_port import BlockPort, answer_layout
 from hw.hbf.control import die_status_layout

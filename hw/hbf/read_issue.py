@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.hbf.bits import line, lowest
+from hw.bits import line, lowest
 from hw.hbf.layouts import descriptor_layout, label_layout, slot_layout
 from hw.hbf.page_walk import die_number
 from hw.hbf.pending import PendingPages

@@ -48,8 +48,8 @@ class RequestDecoder(wiring.Component):
 
     Latency: 2 clocks; one read a clock. Back-pressure: a read waits for its stream, and the ones
     behind it with it; the link has ``machine.credits.descriptors`` credits. While ``lost`` is high
-    reads are dropped. Source: OCP HBF 0.7.0 for the sizes (64 B to a page, not across pages) and
-    the status.
+    reads are dropped: a stream that is not taken falls then. Source: OCP HBF 0.7.0 for the sizes
+    (64 B to a page, not across pages) and the status.
 
     Members
     -------

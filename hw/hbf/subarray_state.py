@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.hbf.bits import line
+from hw.bits import line
 from hw.hbf.layouts import slot_event, slot_layout
 from hw.params import Machine
 

@@ -10,8 +10,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from hw.arbiter import RoundRobin
+from hw.bits import line, lowest, position
 from hw.hbf.array_operations import ended_layout, start_layout
-from hw.hbf.bits import line, lowest, position
 from hw.hbf.block_layouts import BlockOperation, block_layout, operation_layout
 from hw.hbf.block_port import answer_layout
 from hw.hbf.layouts import moved_layout, slot_event, token_layout

@@ -110,7 +110,7 @@ class HbmBaseDie(wiring.Component):
             reads.page_end.valid.eq(relay.page_end),
             reads.page_end.slot.eq(self.c_data.header.tag),
             reads.answer.eq(writer.read_done),
-            reads.abort.eq(c.quiet & relay.empty),
+            reads.abort.eq(c.quiet),
             relay.c_cut.eq(c.quiet),
             relay.b_lost.eq(b.lost),
             writer.reset.lost.eq(c.lost),
@@ -147,4 +147,4 @@ class HbmBaseDie(wiring.Component):
             header.tag.eq(answer.tag),
             header.status.eq(answer.status),
         ]
-        return answers.r_rdy
+        return answers.w_level.any()

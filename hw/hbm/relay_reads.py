@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from hw.hbf.bits import lowest
+from hw.bits import lowest
 from hw.params import Machine
 from hw.ucie.open_reads import OpenReads
 from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Header

@@ -14,9 +14,11 @@ from functools import reduce
 from itertools import combinations
 from operator import and_, or_, xor
 
-from amaranth.hdl import Cat, Const, Module, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
+from hw.bits import position
 
 DATA_BITS, CHECK_BITS = 64, 8
 WORD_BITS = DATA_BITS + CHECK_BITS
@@ -258,7 +260,7 @@ class BeatDecoder(wiring.Component):
                     syndrome = Cat((bits & first).any() for bits in kept[part])
                     with m.If(first.any()):
                         m.d.sync += [
-                            report.word.eq(position(first) + part * width),
+                            report.word.eq(position(m, first) + part * width),
                             report.syndrome.eq(syndrome),
                         ]
         return m
@@ -297,12 +299,3 @@ def population(vector: Value) -> Value:
         vector = ((vector & mask) + ((vector >> field) & mask))[:width]
         field *= 2
     return vector[: width.bit_length()]
-
-
-def position(one_hot: Value) -> Value:
-    """Number of the one line that is set."""
-    width = len(one_hot)
-    masks = [
-        sum(1 << k for k in range(width) if k >> bit & 1) for bit in range(width.bit_length() - 1)
-    ]
-    return Cat((one_hot & Const(mask, width)) != 0 for mask in masks)

@@ -5,8 +5,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from hw.hbf.bits import line
-from hw.hbf.layouts import MAX_PAGES
+from hw.bits import line
+from hw.params import TRANSACTION_PAGES
+
+PAGES = range(TRANSACTION_PAGES + 1)
 
 
 class OpenReads(wiring.Component):
@@ -32,11 +34,11 @@ class OpenReads(wiring.Component):
         of_slot = {"valid": 1, "slot": range(slots)}
         super().__init__(
             {
-                "begin": In(data.StructLayout({**of_slot, "pages": range(MAX_PAGES + 1)})),
+                "begin": In(data.StructLayout({**of_slot, "pages": PAGES})),
                 "page": In(data.StructLayout(of_slot)),
                 "end": In(data.StructLayout(of_slot)),
                 "whole": Out(1),
-                "missing": Out(range(MAX_PAGES + 1)),
+                "missing": Out(PAGES),
                 "open": Out(slots),
             }
         )
@@ -48,8 +50,8 @@ class OpenReads(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         slots = self._slots
-        m.submodules.wanted = wanted = Memory(shape=range(MAX_PAGES + 1), depth=slots, init=[])
-        m.submodules.counts = counts = Memory(shape=range(MAX_PAGES + 1), depth=slots, init=[])
+        m.submodules.wanted = wanted = Memory(shape=PAGES, depth=slots, init=[])
+        m.submodules.counts = counts = Memory(shape=PAGES, depth=slots, init=[])
         want = wanted.write_port()
         m.d.comb += [
             want.en.eq(self.begin.valid),
@@ -61,7 +63,7 @@ class OpenReads(wiring.Component):
         left = []  # before this clock, of the slot of `page` and of `end`
         for of in (self.page, self.end):
             pages, count = wanted.read_port(domain="comb"), counts.read_port(domain="comb")
-            so_far, rest = Signal(range(MAX_PAGES + 1)), Signal(range(MAX_PAGES + 1))
+            so_far, rest = Signal(PAGES), Signal(PAGES)
             m.d.comb += [
                 pages.addr.eq(of.slot),
                 count.addr.eq(of.slot),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hw.errors import InputError
+from hw.errors import named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,4 @@ def peaks_of(gpu: str) -> Peaks:
     Raises:
         InputError: the GPU is not among them.
     """
-    try:
-        return PEAKS[gpu]
-    except KeyError:
-        raise InputError(f"gpu {gpu!r} is unknown: choose {', '.join(PEAKS)}") from None
+    return named("gpu", gpu, PEAKS)

@@ -9,7 +9,7 @@ everything that is a multiple of the burst follows the pins.
 
 import dataclasses
 
-from hw.errors import InputError
+from hw.errors import named
 from hw.hbm.dram.description import (
     DramOrganization,
     DramScheduling,
@@ -101,7 +101,4 @@ def stack(name: str) -> HbmStack:
     Raises:
         InputError: there is no such stack.
     """
-    try:
-        return STACKS[name]
-    except KeyError:
-        raise InputError(f"stack {name!r} is unknown: choose {', '.join(STACKS)}") from None
+    return named("stack", name, STACKS)

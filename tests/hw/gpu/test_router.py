@@ -20,17 +20,17 @@ def test_takes_and_sends_reads_as_promised(paths, pairs):
     pick = random.Random(f"{paths}/{pairs}")
     dut = RequestRouter(TINY, pairs=pairs, direct=paths[0], relay=paths[1])
     taken = [0, 0]
-    refused = {"window": 0, "slots": 0, "port": 0}
+    refused = {"window": 0, "slots": 0, "port": 0, "lost": 0}
     outcomes = {"whole": 0, "refused": 0, "cut": 0}
 
     async def bench(ctx):
         ctx = Quiet(ctx)
         waiting = [{}, {}]  # pages still to come, by slot
         asked = [{}, {}]  # pages asked for, by slot
-        window = 40
+        window, lost = 40, 0
         ctx.set(dut.window, window)
         read = None
-        for clock in range(3000):
+        for clock in range(5000):
             say = f"clock {clock}, paths {paths}, pairs {pairs}"
             if read is None and pick.random() < 0.8:
                 read = {
@@ -51,18 +51,22 @@ def test_takes_and_sends_reads_as_promised(paths, pairs):
             ctx.set(dut.i.valid, read is not None)
             may_send = pick.choice((3, 3, pick.randrange(4)))
             ctx.set(dut.may_send, may_send)
+            if pick.random() < 0.05:
+                lost = pick.choice((0, 0, 0, 0, 1, 2, 3))
+            ctx.set(dut.lost, lost)
 
             outstanding = [sum(slots.values()) for slots in waiting]
             takes = None
             if read:
                 path = {Choice.DIRECT: 0, Choice.RELAY: 1}.get(read["choice"])
                 if path is None:
-                    loads = [outstanding[p] if paths[p] else 1 << 30 for p in range(2)]
-                    path = int(loads[1] < loads[0])
+                    there = [p for p in range(2) if paths[p]]
+                    path = min(there, key=lambda p: (lost >> p & 1, outstanding[p]))
                 reasons = {
                     "window": outstanding[path] >= window,
                     "slots": len(waiting[path]) == SLOTS,
                     "port": not may_send >> path & 1,
+                    "lost": bool(lost >> path & 1),
                 }
                 for name, holds in reasons.items():
                     refused[name] += holds
@@ -95,7 +99,8 @@ def test_takes_and_sends_reads_as_promised(paths, pairs):
                 lacking = [slot for slot, pages in waiting[p].items() if pages]
                 ends_early = done is None and bool(lacking) and pick.random() < 0.05
                 if ends_early:
-                    done = pick.choice(lacking)
+                    untouched = [slot for slot in lacking if waiting[p][slot] == asked[p][slot]]
+                    done = pick.choice(untouched or lacking)
                     outcomes["refused" if waiting[p][done] == asked[p][done] else "cut"] += 1
                     arriving += waiting[p][done]
                 elif done is not None:
@@ -111,7 +116,7 @@ def test_takes_and_sends_reads_as_promised(paths, pairs):
                 read = None
             await ctx.tick()
 
-    simulate(dut, bench, clocks=4000)
+    simulate(dut, bench, clocks=6000)
     for p in range(2):
         assert (taken[p] > 50) == paths[p], taken
     assert min(refused.values()) > 20, refused

@@ -22,6 +22,7 @@ class Link:
 
     def __init__(self, port):
         self.port, self.since, self.away = port, None, 0
+        self.settled = False
 
     @property
     def lost(self) -> bool:
@@ -61,6 +62,7 @@ class Dies:
             ctx.set(link.port.quiet, link.lost and self.clock >= link.since + QUIET_CLOCKS)
             if link.lost and self.clock == link.since + LATE:
                 self._gone(link)
+            self._settles(link)
         self._gpu_asks()
         self._hbf_sends()
         self._hbf_hears()
@@ -215,9 +217,12 @@ class Dies:
         """The link is up: what was sent into it while it was lost counts as freed."""
         link.since = None
 
-    def settled(self, link: Link) -> bool:
-        quiet = link.since is not None and self.clock > link.since + QUIET_CLOCKS
-        return quiet and bool(self.ctx.get(link.port.settled))
+    def _settles(self, link: Link) -> None:
+        """Once it may come up again, a link stays so until it does."""
+        quiet = link.lost and self.clock > link.since + QUIET_CLOCKS
+        settled = quiet and bool(self.ctx.get(link.port.settled))
+        assert settled or not (quiet and link.settled), f"clock {self.clock}"
+        link.settled = settled
 
 
 async def away(dies: Dies, links: list[Link]) -> None:
@@ -230,7 +235,7 @@ async def away(dies: Dies, links: list[Link]) -> None:
     limit = dies.clock + 4000
     while pending:
         for link in list(pending):
-            if dies.settled(link) and dies.clock >= link.since + link.away:
+            if link.settled and dies.clock >= link.since + link.away:
                 pending.remove(link)
                 dies.back(link)
         await dies.step()
@@ -346,3 +351,30 @@ def test_link_b_settles_only_when_reads_over_link_c_have_drained():
         await clocks(20)
 
     simulate(dut, bench, clocks=300)
+
+
+def test_link_b_stays_settled_after_a_refusal_as_the_last_thing_open():
+    """The answer is dropped in the clocks after it came, in none of which the link may settle."""
+    dut = HbmBaseDie(TINY)
+    settled = []
+
+    async def bench(ctx):
+        ctx.set(dut.b_request.valid, 1)
+        ctx.set(dut.b_request.header, {"tag": 1, "length": 4})
+        await ctx.tick()
+        ctx.set(dut.b_request.valid, 0)
+        await ctx.tick().repeat(6)
+        ctx.set(dut.b_reset.lost, 1)
+        await ctx.tick().repeat(QUIET_CLOCKS)
+        ctx.set(dut.b_reset.quiet, 1)
+        ctx.set(dut.c_reply.valid, 1)
+        header = {"message_class": MessageClass.READ_DATA, "tag": 1, "status": 1}
+        ctx.set(dut.c_reply.header, header)
+        await ctx.tick()
+        ctx.set(dut.c_reply.valid, 0)
+        for _ in range(20):
+            settled.append(ctx.get(dut.b_reset.settled))
+            await ctx.tick()
+
+    simulate(dut, bench, clocks=100)
+    assert settled == sorted(settled) and settled[-1] == 1, settled

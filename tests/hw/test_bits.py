@@ -3,7 +3,7 @@
 import pytest
 from amaranth.hdl import ClockDomain, Module, Signal
 
-from hw.hbf.bits import line, lowest
+from hw.bits import line, lowest
 from tests.hw.pysim import simulate
 
 

@@ -1,4 +1,4 @@
-"""Sets of subarrays as bit vectors: one line of many, and the choice of one."""
+"""Sets as bit vectors: one line of many, and the choice of one."""
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.utils import ceil_log2
