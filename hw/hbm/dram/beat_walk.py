@@ -1,6 +1,6 @@
 """Cuts requests into beats."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -38,6 +38,8 @@ class BeatWalk(wiring.Component):
         room = Signal(range(accesses + 1))  # accesses from `first` to the end of the beat
         moves = Signal()
         label = self.o.payload.label
+        # The last access is never before `first`: a comparison would be one with a constant result.
+        begun = [*(first <= k for k in range(accesses - 1)), Const(1)]
         here = Mux(label.last, left, room)  # accesses of this beat
         m.d.comb += [
             room.eq(accesses - first),
@@ -46,7 +48,7 @@ class BeatWalk(wiring.Component):
             label.tag.eq(tag),
             label.beat.eq(beat),
             label.last.eq(left <= room),
-            label.wanted.eq(Cat((first <= k) & (k - first < here) for k in range(accesses))),
+            label.wanted.eq(Cat(begun[k] & (k - first < here) for k in range(accesses))),
             moves.eq(self.o.valid & self.o.ready),
             self.i.ready.eq(~active | (moves & label.last)),
         ]
