@@ -5,9 +5,9 @@ from amaranth.lib import data, enum, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from hw.bits import position
 from hw.hbm.dram.description import HbmStack
 from hw.hbm.dram.layouts import RowCommand, place_layout, row_layout
-from hw.sram.secded import position
 
 
 class Outcome(enum.Enum, shape=2):
@@ -100,7 +100,7 @@ class RequestQueue(wiring.Component):
         m.d.comb += [
             self.ready.eq(~valid.all()),
             free.eq(~valid & (valid + 1)),
-            self.entry.eq(position(free)),
+            self.entry.eq(position(m, free)),
             write.en.eq(self.insert),
             write.addr.eq(self.entry),
             write.data.place.eq(self.place),
@@ -173,7 +173,7 @@ class RequestQueue(wiring.Component):
             read = items.read_port(domain="comb")
             m.d.comb += [
                 lines.eq(Cat(able[e] & ~(able & older[e]).any() for e in range(depth))),
-                read.addr.eq(position(lines)),
+                read.addr.eq(position(m, lines)),
                 offer.valid.eq(able.any()),
                 offer.place.eq(read.data.place),
                 offer.tag.eq(read.data.tag),
