@@ -96,7 +96,8 @@ def test_events() -> None:
     ("part", "old", "new", "violated"),
     [
         # A second page of the subarray starts beside the first.
-        ("WriteAdmission", "pending.waiting & ~active", "pending.waiting", "fit|turn|one_item|awaits"),
+        ("WriteAdmission", "pending.waiting & ~active", "pending.waiting",
+         "fit|turn|one_item|awaits"),
         ("WriteAdmission", "self.event.payload.index.eq(job.index)",
          "self.event.payload.index.eq(rest.index)", "turn"),
         ("WriteAdmission", "job_write.data.page.eq(pending.page)", "job_write.data.page.eq(0)",
