@@ -21,20 +21,17 @@ LINGER = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChannelRun:
-    """Traffic of each pseudo-channel of :class:`tb.hbm_channels.HbmChannels`.
+class HbmRun:
+    """What all runs have.
 
     Attributes:
-        window: Reads that are under way in a channel at most.
-        together: Reads and writes advance together.
+        pattern: Of the addresses.
+        flip: As of :class:`tb.vip.dram.DramModel`.
         record: Clocks whose commands the checker sees, from the first one on.
+        timeout: Clocks.
     """
 
-    reads: int = 0
-    writes: int = 0
     pattern: int = Pattern.SEQUENTIAL
-    window: int = 64
-    together: bool = True
     flip: int = 0
     record: int = 0
     seed: int = 1
@@ -42,17 +39,17 @@ class ChannelRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChannelResult:
-    """Sums over the channels.
+class HbmResult:
+    """What all runs show: sums over the channels that ran.
 
     Attributes:
-        bytes_per_s: From the first column command to the last, of the channels that ran.
+        written: Accesses.
+        bytes_per_s: From the first burst to the last.
         of_peak: The same as a share of the rate of their pins.
-        violations: Of the recorded commands.
+        recorded, violations: Commands that the checker saw, and what they broke.
     """
 
     counters: dict[str, int]
-    returned: int
     written: int
     errors: int
     clocks: int
@@ -61,6 +58,32 @@ class ChannelResult:
     recorded: int
     violations: tuple[Violation, ...]
     wall_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelRun(HbmRun):
+    """Traffic of each pseudo-channel of :class:`tb.hbm_channels.HbmChannels`.
+
+    Attributes:
+        window: Reads that are under way in a channel at most.
+        together: Reads and writes advance together.
+    """
+
+    reads: int = 0
+    writes: int = 0
+    window: int = 64
+    together: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelResult(HbmResult):
+    """What pseudo-channels did.
+
+    Attributes:
+        returned: Accesses that were read.
+    """
+
+    returned: int
 
 
 def channel_build(
@@ -144,49 +167,34 @@ def check(stack: HbmStack, channels: int, file: Path) -> tuple[int, tuple[Violat
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackRun:
+class StackRun(HbmRun):
     """Requests to :class:`tb.hbm_memory.HbmMemory`; shares are of 256.
 
     Attributes:
         requests, length: How many, of how many accesses of 64 bytes each.
         write_share, bad_share: Requests that write, and that reach beyond the stack.
         stall, late: Clocks in which nothing is taken, and in which no beat of a write is offered.
-        record: Clocks whose commands the checker sees, from the first one on.
     """
 
     requests: int
     length: int
-    pattern: int = Pattern.SEQUENTIAL
     write_share: int = 0
     bad_share: int = 0
     stall: int = 0
     late: int = 0
-    flip: int = 0
-    record: int = 0
-    seed: int = 1
-    timeout: int = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackResult:
-    """What a controller did; rates as in :class:`ChannelResult`.
+class StackResult(HbmResult):
+    """What a controller did.
 
     Attributes:
         ended: Requests that are whole, done or refused.
-        read, written: Accesses.
+        read: Accesses.
     """
 
-    counters: dict[str, int]
     ended: int
     read: int
-    written: int
-    errors: int
-    clocks: int
-    bytes_per_s: float
-    of_peak: float
-    recorded: int
-    violations: tuple[Violation, ...]
-    wall_s: float
 
 
 def stack_build(stack: HbmStack, simulator: Simulator = Simulator.VERILATOR) -> Build:

@@ -160,8 +160,7 @@ class Bench:
         before = len(scoreboard.beats), len(scoreboard.completions)
         scoreboard.begin_clock()
         taken_up = [watch.clock(scoreboard) for watch in self.watches]
-        if self.resets is not None:
-            self.resets.clock(scoreboard)
+        reset = self.resets is not None and self.resets.clock(scoreboard)
         self.requester.clock(scoreboard)
         for writer in self.writers:
             writer.clock(scoreboard)
@@ -172,7 +171,7 @@ class Bench:
             if word & 1:
                 over = self._over(word)
                 scoreboard.done(route, over["tag"], bool(over["poison"]), over["status"])
-        moved = before != (len(scoreboard.beats), len(scoreboard.completions))
+        moved = reset or before != (len(scoreboard.beats), len(scoreboard.completions))
         for pair, stack in enumerate(self.stacks):
             stack.clock()
             scoreboard.sensed(pair, stack.model.senses)
@@ -224,6 +223,8 @@ class Bench:
         """Nothing may be left, in memory and registers must be what the judges say."""
         board = self.scoreboard
         board.finish([stack.model.read_out for stack in self.stacks])
+        for watch in self.watches:
+            watch.finish()
         assert all(stack.model.idle for stack in self.stacks), "the NAND is still at work"
         for pair, stack in enumerate(self.stacks):
             check_memory(board.contents[pair], stack.model)

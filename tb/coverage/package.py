@@ -15,7 +15,8 @@ from tb.vip.base_die_watch import unpacker
 from tb.vip.probes import Probes
 from tb.vip.scoreboard import Read
 from tb.vip.stack import Stack
-from tb.vip.stack_writes import StackWrites, Transaction
+from tb.vip.stack_writes import StackWrites
+from tb.vip.write_ranges import Transaction
 
 
 class StackCoverage:

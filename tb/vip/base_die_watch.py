@@ -9,6 +9,7 @@ from amaranth.lib import data
 from hw.hbf.block_layouts import BlockOperation, operation_layout
 from hw.hbf.block_port import answer_layout
 from hw.hbf.layouts import descriptor_layout
+from hw.hbf.write_acceptance import range_layout
 from hw.params import Machine, Topology
 from hw.ucie.transaction import PATHS, Header, Route
 from tb.vip.probes import Probes
@@ -49,12 +50,15 @@ class BaseDieWatch:
             if there[path]
         ]
         self._accepted = probe("tracker.acceptance.accepted")
+        self._retired = probe("tracker.retired")
+        self._ranges = [probe(f"tracker.ranges__{n}") for n in range(machine.credits.writes)]
         self._asks = [
             [probe(f"die{d}.writes.op__{name}") for name in ("valid", "ready", "payload")]
             for d in dies
         ]
         self._answers = [probe(f"die{d}.answer") for d in dies]
         self._header = unpacker(Header)
+        self._range = unpacker(range_layout(machine))
         self._descriptor = unpacker(descriptor_layout(machine))
         self._operation = unpacker(operation_layout(machine))
         self._answer = unpacker(answer_layout(machine))
@@ -71,6 +75,11 @@ class BaseDieWatch:
         if bits & 1:
             link = bits >> 129 & 1
             writes.taken_up(self._ports[link], self._header(bits >> 1))
+        if retired := int(self._retired.value):
+            for n, span in enumerate(self._ranges):
+                if retired >> n & 1:
+                    pages = self._range(int(span.value))
+                    writes.retired(pages["first"], pages["end"])
         for die, (valid, ready, payload) in enumerate(self._asks):
             if int(valid.value) and int(ready.value):
                 op = self._operation(int(payload.value))
@@ -90,3 +99,16 @@ class BaseDieWatch:
                 if kind not in SILENT:
                     writes.answered(die, kind, answer["status"], bool(answer["erase"]))
         return reads
+
+    def finish(self) -> None:
+        """The tracker may hold no pages.
+
+        Raises:
+            AssertionError: some pages are held.
+        """
+        for span in self._ranges:
+            pages = self._range(int(span.value))
+            assert not pages["valid"], (
+                f"stack {self._pair}: the tracker holds pages {pages['first']} to "
+                f"{pages['end'] - 1} at the end"
+            )

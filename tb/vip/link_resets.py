@@ -61,7 +61,9 @@ class LinkResets:
     def idle(self) -> bool:
         return not self.left and not self._under
 
-    def clock(self, scoreboard: Scoreboard) -> None:
+    def clock(self, scoreboard: Scoreboard) -> bool:
+        """Tells whether a reset has begun."""
+        left = self.left
         for ask in self._ask:
             ask.value = 0
         for under in list(self._under):
@@ -76,6 +78,7 @@ class LinkResets:
             self._pause -= 1
         elif self.left and (not self._under or self._random.random() < 0.02):
             self._begin(scoreboard)
+        return self.left != left
 
     def _begin(self, scoreboard: Scoreboard) -> None:
         pair, link = self._random.choice(self._pairs), self._random.randrange(len(self._names))

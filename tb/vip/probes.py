@@ -36,9 +36,10 @@ def _of_die(links: int) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _of_stack(paths: list[str]) -> tuple[str, ...]:
+def _of_stack(paths: list[str], *, writes: int) -> tuple[str, ...]:
     return (
-        "tracker.acceptance.accepted",
+        *("tracker.acceptance.accepted", "tracker.retired"),
+        *(f"tracker.ranges__{n}" for n in range(writes)),
         *(f"regions.report__{k}" for k in range(3)),
         *(f"drain_{p}.{name}" for p in paths for name in ("label_en", "label_slot", "die_lines")),
     )
@@ -50,7 +51,7 @@ def probes(machine: Machine, topology: Topology) -> tuple[str, ...]:
     dies = range(machine.geometry.dies)
     paths = [name for name in PATHS if getattr(topology, name)]
     below = [
-        *_of_stack(paths),
+        *_of_stack(paths, writes=machine.credits.writes),
         *(f"tsv.filled__{d}" for d in dies),
         *(
             f"die{d}.{scope}{name}"

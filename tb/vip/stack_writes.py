@@ -14,34 +14,11 @@ from hw.ucie.transaction import Operation, Owner, Status
 from perfmodel.memory.blocks import Block, BlockLedger, Verdict
 from tb.vip.page_contents import ANYTHING, BLANK, GARBAGE, Change, PageContents
 from tb.vip.requests import WriteRequest
+from tb.vip.write_ranges import Transaction, WriteRanges
 
 
 class WriteError(AssertionError):
     """A write ended otherwise than it must, or did not end."""
-
-
-@dataclass
-class Transaction:
-    """A request that was accepted at a port, as one stack sees it."""
-
-    port: str
-    tag: int
-    request: WriteRequest
-    accepted_at: int
-    taken_up: int | None = None  # by the tracker of the base die
-    ended_at: int = 0
-    status: dict[int, Status] = field(default_factory=dict)  # by page of the transaction
-    reported: list[tuple[int, Status]] = field(default_factory=list)
-    fetched: Counter[tuple[int, int]] = field(default_factory=Counter)
-    exposed: bool = False  # its link was reset meanwhile
-
-    @property
-    def whole(self) -> bool:
-        return len(self.status) == self.request.pages
-
-    def overlaps(self, other: "Transaction") -> bool:
-        mine, theirs = self.request.range, other.request.range
-        return mine.start < theirs.stop and theirs.start < mine.stop
 
 
 @dataclass(frozen=True)
@@ -60,6 +37,7 @@ class StackWrites:
     """Judge of one stack.
 
     Attributes:
+        ranges: Requests that hold their pages in the tracker.
         results: Requests that have ended, with their status, since the last look.
         counts: Events, and statuses by last and status.
     """
@@ -68,7 +46,7 @@ class StackWrites:
     pair: int
     contents: PageContents
     open: dict[tuple[str, int], Transaction] = field(default_factory=dict)
-    closed: deque[Transaction] = field(default_factory=lambda: deque(maxlen=64))
+    ranges: WriteRanges = field(default_factory=WriteRanges)
     results: list[tuple[Transaction, Status]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     clock: int = 0
@@ -84,7 +62,6 @@ class StackWrites:
         self._programmed: dict[tuple[int, int], tuple[Transaction, int, Change]] = {}
         self._worked: dict[tuple[int, int], Block] = {}  # of the last PROGRAM or ERASE
         self._failing: dict[tuple[int, int], str] = {}  # what failed, until the table is told
-        self._orphans: list[Transaction] = []  # ended by a reset, the base die may go on with them
 
     # Requests -------------------------------------------------------------------------------------
 
@@ -95,15 +72,23 @@ class StackWrites:
             self._fail(f"{port}: request {header['tag']} was taken up, but is not waiting")
         if (status := self.refusal(t.request)) is not Status.OK:
             self._fail(f"{port}: request {t.tag} was taken up, not refused with {status.name}")
-        for other in self.open.values():
-            under_way = other.taken_up is not None and not other.whole and not other.exposed
-            if under_way and t.overlaps(other):
-                self._fail(f"{port}: request {t.tag} was taken up over {other.port} {other.tag}")
+        if (other := self.ranges.over(t)) is not None:
+            self._fail(f"{port}: request {t.tag} was taken up over {other.port} {other.tag}")
         # Reads that are accepted up to the next clock, the first in which it waits, are older.
         t.taken_up = self.clock + 1
+        self.ranges.held.append(t)
         if t.request.operation == Operation.WRITE and not t.exposed:
             for page in t.request.range:
                 self.contents.taken_up(page, t.taken_up)
+
+    def retired(self, first: int, end: int) -> None:
+        """The tracker has let go of pages ``first`` to ``end - 1`` of the stack."""
+        t = self.ranges.retire(first, end, self.clock)
+        if t is None:
+            self._fail(f"stack {self.pair}: pages {first} to {end - 1} retired, nobody holds them")
+        for of, page in self._admitted.values():
+            if of is t:
+                self._fail(f"stack {self.pair}: {t.port} {t.tag} retired, page {page} is under way")
 
     def expose(self, port: str) -> None:
         """The link of a port is being reset in this clock."""
@@ -143,13 +128,9 @@ class StackWrites:
         if not last:
             self._page_done(where, t, page, Status(status))
             return
-        if status == Status.LINK_RESET and t.exposed:
-            self._orphans.append(t)
-        else:
+        if status != Status.LINK_RESET or not t.exposed:
             self._last(where, t, Status(status))
         del self.open[port, tag]
-        self.closed.append(t)
-        t.ended_at = self.clock
         self.results.append((t, Status(status)))
 
     def _page_done(self, where: str, t: Transaction, page: int, status: Status) -> None:
@@ -166,11 +147,7 @@ class StackWrites:
             want = self.refusal(t.request)
             if want is Status.OK:
                 want = Status.OVERLAP
-                # One that ended while this one travelled may have been in its way, too.
-                others = [o for o in self.open.values() if o is not t and o.taken_up is not None]
-                others += self._orphans
-                others += [o for o in self.closed if o.taken_up and o.ended_at >= t.accepted_at]
-                if not any(t.overlaps(other) for other in others):
+                if not self.ranges.in_the_way(t):
                     self._fail(f"{where} was refused with {status.name}, but overlaps nothing")
             if status is not want:
                 self._fail(f"{where} was refused with {status.name}, not {want.name}")
@@ -178,6 +155,8 @@ class StackWrites:
         if not t.whole:
             left = t.request.pages - len(t.status)
             self._fail(f"{where} ended with {left} pages to go")
+        if t.retired_at is None:
+            self._fail(f"{where} ended and still holds its pages")
         failing = {page for page, status in t.status.items() if status is not Status.OK}
         if failing != set(dict(t.reported)):
             self._fail(f"{where} ended without a word on pages {failing - set(dict(t.reported))}")
@@ -250,12 +229,12 @@ class StackWrites:
         }[kind]
         askers = [
             t
-            for t in (*self._orphans, *self.open.values())
-            if t.taken_up is not None and number in t.request.range
-            if t.request.operation == operation and number - t.request.first not in t.status
+            for t in self.ranges.held
+            if number in t.request.range and number - t.request.first not in t.status
+            if t.request.operation == operation
         ]
-        if askers:  # with the same page the older ones are orphans that have retired
-            return max(askers, key=lambda t: t.taken_up or 0)
+        if askers:
+            return askers[0]
         self._fail(f"stack {self.pair}: {kind.name} of page {number}, which nobody asked for")
 
     def answered(self, die: int, kind: BlockOperation, status: int, erase: bool) -> None:

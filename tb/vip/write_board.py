@@ -6,7 +6,8 @@ from hw.params import Machine
 from hw.ucie.transaction import Operation
 from tb.vip.content import beat_lanes
 from tb.vip.requests import WriteRequest
-from tb.vip.stack_writes import StackWrites, Transaction, WriteError
+from tb.vip.stack_writes import StackWrites, WriteError
+from tb.vip.write_ranges import Transaction
 
 PORTS = ("write", "writeback")
 
@@ -50,11 +51,16 @@ class WriteBoard:
         """Nothing may be outstanding.
 
         Raises:
-            WriteError: a request has not ended.
+            WriteError: a request has not ended, or holds its pages.
         """
         for stack in self.stacks:
             for t in stack.open.values():
                 raise WriteError(
                     f"stack {stack.pair}, {t.port}: request {t.tag} never ended: {t.request}, "
+                    f"taken up in clock {t.taken_up}, pages that ended {t.status}"
+                )
+            for t in stack.ranges.held:
+                raise WriteError(
+                    f"stack {stack.pair}, {t.port}: request {t.tag} never retired: {t.request}, "
                     f"taken up in clock {t.taken_up}, pages that ended {t.status}"
                 )

@@ -16,9 +16,9 @@ class Surroundings:
     """NAND, TSV lane, drains, links and the rest of the stack around one die.
 
     The lane may have one page of each subarray under way and ends them in any order; a page that
-    was read is drained by its path at any time after that. A page that was granted arrives on its
-    link at any time, or is cut; writes become orphans at any time. NAND answers STATUS: an
-    operation ends at any time, not while it is suspended.
+    was read is drained by its path at any time after that. A page that was granted arrives at any
+    time on the link over which its write was sent, or is cut; writes become orphans at any time.
+    NAND answers STATUS: an operation ends at any time, not while it is suspended.
     """
 
     def __init__(self, m: Module, die: DieController, machine: Machine) -> None:
@@ -28,7 +28,8 @@ class Surroundings:
         self.under_way, self.lane_writes = Signal(n), Signal(n)
         self.lane_region, self.lane_path = Signal(n), Signal(n)
         self.filled, self.path = Signal(slots), Signal(slots)  # by slot: in SRAM, for which path
-        self.granted, self.grant_region = Signal(n), Signal(n)
+        self.granted, self.grant_region, self.grant_link = Signal(n), Signal(n), Signal(n)
+        self.sent_link = Signal(n)  # of the first write of the subarray that has not ended
         self.operates, self.suspended = Signal(n), Signal(n)
         for name in (
             "slice_tick", "wave_open", "wave_region", "region_open", "path_open", "retired",
@@ -107,9 +108,9 @@ class Surroundings:
         anything(m, die.event.ready)
         anything(m, die.orphans)
         cut = anything(m, die.cut)
-        of_1 = die.seen[3].of_link_1
-        of_link = [~of_1, of_1]
-        self.arrives = arrives = Signal(self.subarrays)
+        self._sent(m)
+        self.of_link = of_link = [~self.grant_link, self.grant_link]
+        self.arrives, self.spoils = arrives, spoils = Signal(self.subarrays), Signal(self.subarrays)
         for k, arrived in enumerate(die.arrived):
             at, now = Signal(range(self.subarrays)), Signal()
             anything(m, at)
@@ -127,7 +128,10 @@ class Surroundings:
                 arrived.slot.region.eq(self.grant_region.bit_select(at, 1)),
             ]
             with m.If(arrived.valid):
-                m.d.comb += arrives.bit_select(at, 1).eq(1)
+                m.d.comb += [
+                    arrives.bit_select(at, 1).eq(1),
+                    spoils.bit_select(at, 1).eq(arrived.poison),
+                ]
         self.cuts = Signal(self.subarrays)
         cuts = [Mux(cut[k], self.granted & of_link[k], 0) for k in range(LINKS)]
         m.d.comb += self.cuts.eq(cuts[0] | cuts[1])
@@ -136,7 +140,29 @@ class Surroundings:
             m.d.sync += [
                 self.granted.bit_select(token.subarray, 1).eq(1),
                 self.grant_region.bit_select(token.subarray, 1).eq(token.region),
+                self.grant_link.bit_select(token.subarray, 1).eq(
+                    self.sent_link.bit_select(token.subarray, 1)
+                ),
             ]
+
+    def _sent(self, m: Module) -> None:
+        """Links of the writes that were sent, two a subarray at most: one waits behind the other.
+
+        They end in turn, so the first is the one that is granted.
+        """
+        die = self._die
+        write, hand = die.write.payload, die.seen[3].seen[5]
+        for s in range(self.subarrays):
+            sends = die.write.valid & die.write.ready & (write.first % self.subarrays == s)
+            ends = die.event.valid & die.event.ready & (hand == s)
+            inside, second = Signal(range(4), name=f"sent{s}"), Signal(name=f"sent_second{s}")
+            m.d.sync += inside.eq(inside + sends - ends)
+            with m.If(ends):
+                m.d.sync += self.sent_link[s].eq(second)
+            with m.If(sends & (inside == ends)):
+                m.d.sync += self.sent_link[s].eq(write.link)
+            with m.Elif(sends):
+                m.d.sync += second.eq(write.link)
 
     def _nand(self, m: Module) -> None:
         port = self._die.command

@@ -37,20 +37,31 @@ class Writes(DieProperties):
             received=Cat(event.index, event.page[:PAGE_BITS]),
             limit=2,
         )
-        # Only a page that has arrived is programmed.
+        # A page that has arrived is programmed, and no other; one that was cut fails.
         start = writes.start
         programs = start.valid & ~start.payload.erase & (start.payload.slot.subarray == at)
         ends = die.event.valid & die.event.ready & (hand == at)
-        there, cut = Signal(), Signal()
+        awaited, there, sound, begun, cut = (
+            Signal(name=name) for name in ("awaited", "there", "sound", "begun", "cut")
+        )
+        m.d.comb += awaited.eq(around.granted.bit_select(at, 1))
         with m.If(ends):
-            m.d.sync += [there.eq(0), cut.eq(0)]
+            m.d.sync += [there.eq(0), sound.eq(0), begun.eq(0), cut.eq(0)]
         with m.Elif(around.arrives.bit_select(at, 1)):
-            m.d.sync += there.eq(1)
+            m.d.sync += [there.eq(1), sound.eq(~around.spoils.bit_select(at, 1))]
         with m.Elif(around.cuts.bit_select(at, 1)):
             m.d.sync += cut.eq(1)
+        with m.Elif(programs):
+            m.d.sync += begun.eq(1)
         m.d.comb += [
             Assert(~programs | there, "programs only what has arrived"),
-            Assert(~(there & cut), "cuts nothing that has arrived"),
+            Assert(~(ends & sound) | begun, "cuts nothing that has arrived"),
+            Assert(~(ends & cut) | (event.status == Status.PROGRAM_FAILED), "what was cut fails"),
+            Assert(~(ends & awaited), "ends nothing that is awaited"),
+            *(
+                Assert(~(awaited & of_link.bit_select(at, 1)) | awaits, "says what it awaits")
+                for of_link, awaits in zip(around.of_link, die.awaits, strict=True)
+            ),
             Cover(die.event.valid & (event.status != Status.OK), "a page fails"),
             Cover(ends & cut, "a page that was cut ends"),
             Cover(ends & (event.status == Status.LINK_RESET), "a page ends where it waits"),
@@ -60,9 +71,18 @@ class Writes(DieProperties):
             phases = Phases(m, die, around, at)
             phases.state(m)
             waits = writes.pending.waiting.bit_select(at, 1)
-            m.d.comb += Assert(
-                inside == waits + (phases.active & ~phases.collecting), "waits or is under way"
-            )
+            of_write = phases.active & ~phases.collecting
+            m.d.comb += [
+                Assert(inside == waits + of_write, "waits or is under way"),
+                Assert(
+                    ~of_write | (phases.here(writes.of_link_1) == phases.here(around.sent_link)),
+                    "knows its link",
+                ),
+                Assert(
+                    ~awaited | (phases.here(around.grant_link) == phases.here(around.sent_link)),
+                    "granted on its link",
+                ),
+            ]
 
 
 @pytest.mark.formal
@@ -76,14 +96,19 @@ def test_events() -> None:
     ("part", "old", "new", "violated"),
     [
         # A second page of the subarray starts beside the first.
-        ("WriteAdmission", "pending.waiting & ~active", "pending.waiting", "fit|turn|one_item"),
+        ("WriteAdmission", "pending.waiting & ~active", "pending.waiting",
+         "fit|turn|one_item|awaits"),
         ("WriteAdmission", "self.event.payload.index.eq(job.index)",
          "self.event.payload.index.eq(rest.index)", "turn"),
         ("WriteAdmission", "job_write.data.page.eq(pending.page)", "job_write.data.page.eq(0)",
          "turn"),
         # A page is cut that has arrived, or was not granted.
         ("WriteAdmission", "of_link = granted &", "of_link = active &",
-         "arrived|one_item|turn|fit"),
+         "arrived|one_item|turn|fit|awaits"),
+        # The link of a page is that of another one.
+        ("WriteAdmission", "Mux(rest.link == 1, picked, 0)", "Mux(rest.link == 1, here, 0)",
+         "arrived|awaits|cut_fails"),
+        ("WriteAdmission", "(of_1 & ~picked) |", "of_1 |", "arrived|awaits|cut_fails"),
         # What was cut is programmed.
         ("WriteAdmission", "bad | given_up | left_bad", "bad | left_bad", "only_what_has_arrived"),
     ],

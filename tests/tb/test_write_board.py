@@ -49,7 +49,14 @@ class Host:
         self.clock().stack.array_done(0, 0, fails)
         return self.clock()
 
+    def retire(self, request=WRITE):
+        self.stack.retired(request.range.start, request.range.stop)
+        return self.clock()
+
     def end(self, status=Status.OK, *, last=1, page=0, tag=TAG, operation=Operation.WRITE):
+        of = self.stack.open.get(("write", tag))
+        if last and status is not Status.LINK_RESET and of in self.stack.ranges.held:
+            self.retire(of.request)  # with its last completion
         self.stack.done("write", operation, tag, page, status, last)
         return self
 
@@ -164,7 +171,7 @@ def test_a_write_ends_with_a_reset_only_if_its_link_had_one():
         if expose:
             host.stack.expose(expose)
         if expose == "write":
-            host.end(Status.LINK_RESET).board.finish()
+            host.end(Status.LINK_RESET).ask(BlockOperation.FAILED).retire().board.finish()
             continue
         with pytest.raises(WriteError, match="ended with 1 pages to go"):
             host.end(Status.LINK_RESET)
@@ -195,3 +202,49 @@ def test_a_read_waits_for_no_write_that_a_reset_ended():
         host.contents.allowed(0, host.stack.clock)
     host.stack.expose("write")
     assert host.contents.allowed(0, host.stack.clock) == {0}
+
+
+def lost(*, asked=False):
+    """A write whose sender has heard of the reset of its link, while its pages are still held."""
+    host = Host(WRITE).take_up()
+    if asked:
+        host.ask()
+    host.stack.expose("write")
+    return host.end(Status.LINK_RESET)
+
+
+def test_a_lost_write_overlaps_until_it_retires():
+    host = lost()
+    for tag in (6, 7):
+        host.board.accepted("write", tag, WRITE)
+    host.end(Status.OVERLAP, tag=6).retire()
+    host.end(Status.OVERLAP, tag=7)  # it was on its way meanwhile
+    host.board.accepted("write", 8, WRITE)
+    with pytest.raises(WriteError, match="overlaps nothing"):
+        host.end(Status.OVERLAP, tag=8)
+
+
+def test_nothing_is_taken_up_over_a_lost_write():
+    host = lost()
+    host.board.accepted("write", 6, WRITE)
+    with pytest.raises(WriteError, match="6 was taken up over write 5"):
+        host.take_up(6)
+
+
+def test_pages_that_are_never_let_go():
+    with pytest.raises(WriteError, match="request 5 never retired"):
+        lost().board.finish()
+    lost().retire().board.finish()
+
+
+def test_pages_are_let_go_once_and_only_when_nothing_is_under_way():
+    with pytest.raises(WriteError, match="pages 0 to 0 retired, nobody holds them"):
+        lost().retire().retire()
+    with pytest.raises(WriteError, match="write 5 retired, page 0 is under way"):
+        lost(asked=True).retire()
+
+
+def test_a_write_that_ends_has_let_go_of_its_pages():
+    host = Host(WRITE).take_up().ask().fetch().program()
+    with pytest.raises(WriteError, match="ended and still holds its pages"):
+        host.stack.done("write", Operation.WRITE, TAG, 0, Status.OK, 1)
