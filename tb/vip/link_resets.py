@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from hw.links import links_of
+from hw.links import GPU, links_of
 from hw.params import Topology
 from hw.ucie.transaction import Route
 from tb.coverage.points import Coverage
 from tb.vip.scoreboard import Scoreboard
 
+NEAR = 0  # end of a link
 PAUSES = (0, 30, 100, 400, 1500)  # clocks between the end of a reset and the next one
 
 # By link: the reads and the port of writes that a reset of it may end.
@@ -40,7 +41,9 @@ class LinkResets:
         random: Random,
         coverage: Coverage | None = None,
     ) -> None:
-        self._names = [link.name for link in links_of(topology)]
+        links = links_of(topology)
+        self._names = [link.name for link in links]
+        self._at_gpu = [link.near == GPU for link in links]
         self._pairs = range(topology.pairs)
         self._ask = [getattr(dut, f"link_reset__{pair}") for pair in self._pairs]
         self._lost = [
@@ -66,10 +69,13 @@ class LinkResets:
         left = self.left
         for ask in self._ask:
             ask.value = 0
+        scoreboard.lost.clear()
         for under in list(self._under):
             self._expose(scoreboard, under)
             lost = [int(end.value) for end in self._lost[under.pair][under.link]]
             under.fell = [now or before for now, before in zip(lost, under.fell, strict=True)]
+            if lost[NEAR] and self._at_gpu[under.link]:
+                scoreboard.lost.add(CUTS[self._names[under.link]][0])
             if all(under.fell) and not any(lost):
                 self._under.remove(under)
                 self.done[self._names[under.link]] += 1

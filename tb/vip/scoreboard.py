@@ -91,6 +91,7 @@ class Scoreboard:
         issued: By route and pair, pages of the reads that the base die took up.
         poisoned: By pair, beats that came with poison.
         coverage: Where reads are counted that a reset ended.
+        lost: Paths of which the GPU I/O die has lost a link in this clock.
     """
 
     machine: Machine
@@ -100,6 +101,7 @@ class Scoreboard:
     beats: list[tuple[int, int, int]] = field(default_factory=list)
     completions: list[int] = field(default_factory=list)
     coverage: Coverage | None = None
+    lost: set[Route] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._clock = 0
@@ -159,6 +161,8 @@ class Scoreboard:
     ) -> Route:
         """A read was accepted, and ``took`` this path and slot; returns the path."""
         route = self._route(asked.choice, took)
+        if route in self.lost:
+            self._fail(f"read {tag} was accepted while {route.name} has lost a link")
         if self._least_outstanding(route) >= self.window:
             self._fail(f"read {tag} was accepted with the window of {route.name} used up")
         slots = self.machine.credits.descriptors
@@ -314,13 +318,14 @@ class Scoreboard:
         return took
 
     def _routes(self, choice: Choice) -> list[Route]:
-        """Those that the router may choose, by what may be outstanding."""
+        """Those that the router may choose, by what is lost and what may be outstanding."""
         if choice is Choice.DIRECT:
             return [Route.DIRECT]
         if choice is Choice.RELAY:
             return [Route.RELAY]
-        if len(self.routes) == 1:
-            return [self.routes[0]]
+        there = [route for route in self.routes if route not in self.lost] or list(self.routes)
+        if len(there) == 1:
+            return there
         most, least = self._outstanding, {r: self._least_outstanding(r) for r in Route}
         possible = []
         if most[Route.RELAY] >= least[Route.DIRECT]:
