@@ -141,9 +141,9 @@ class Trace:
     @cached_property
     def nominal_s(self) -> Floats:
         """When each turn would be sent if answers took no time."""
-        gaps_s = np.cumsum(np.where(self.is_first, 0.0, self.gap_s))
-        begun_s = (self.start_s - gaps_s[self.first_turn[:-1]])[self.session_of_turn]
-        return np.where(self.is_first, self.start_s[self.session_of_turn], begun_s + gaps_s)
+        gaps_s = np.cumsum(self.gap_s)
+        waited_s = gaps_s - gaps_s[self.first_turn[:-1]][self.session_of_turn]
+        return self.start_s[self.session_of_turn] + waited_s
 
     def without_blocks(self) -> Self:
         """The trace without its block hashes."""
@@ -153,6 +153,8 @@ class Trace:
         turns, sessions = self.turns, self.sessions
         if not sessions:
             raise InputError(f"{self.source}: the trace has no session")
+        if len(set(self.session_ids)) < sessions:
+            raise InputError("session_ids: every session must have a name of its own")
         bounds = self.first_turn
         if len(bounds) != sessions + 1 or bounds[0] != 0 or bounds[-1] != turns:
             raise InputError(f"first_turn: must have {sessions + 1} entries from 0 to {turns}")

@@ -10,32 +10,32 @@ import numpy as np
 from hw.errors import InputError
 from perfmodel.workload.trace import MOST_TOKENS, Blocks, Floats, Ints, Trace
 
-MOST = 10**9  # turns or arrivals a second: beyond any real load
+_MOST = 10**9  # turns or arrivals a second: beyond any real load
 
 
 def replicate(trace: Trace, turns: int) -> Trace:
     """A trace of exactly ``turns`` turns: whole sessions over and over, the last one truncated.
 
     Copies are independent: they arrive when their originals do, and block hashes, which are
-    numbered anew, of one copy occur in no other. Fewer turns than there are keep the first ones.
+    numbered anew, of one copy occur in no other. Names get the number of the copy behind them.
+    Fewer turns than there are keep the first ones.
 
     Raises:
         InputError: ``turns`` is out of range.
     """
-    if not 1 <= turns <= MOST:
-        raise InputError(f"turns is {turns}: must be 1 to {MOST}")
+    if not 1 <= turns <= _MOST:
+        raise InputError(f"turns is {turns}: must be 1 to {_MOST}")
     rounds = -(-turns // trace.turns)
     ends = np.cumsum(np.tile(trace.turns_of_session, rounds))
     sessions = int(np.searchsorted(ends, turns)) + 1
     copy, session = np.divmod(np.arange(sessions), trace.sessions)
     taken = np.arange(turns) % trace.turns
-    names = trace.session_ids
+    names = [trace.session_ids[s] for s in session]
+    if rounds > 1:
+        names = [f"{name}+{number}" for name, number in zip(names, copy, strict=True)]
     return replace(
         trace,
-        session_ids=tuple(
-            f"{names[s]}+{c}" if c else names[s]
-            for c, s in zip(copy.tolist(), session.tolist(), strict=True)
-        ),
+        session_ids=tuple(names),
         first_turn=np.concatenate(([0], np.minimum(ends[:sessions], turns))),
         start_s=trace.start_s[session],
         gap_s=trace.gap_s[taken],
@@ -110,8 +110,8 @@ def poisson_times_s(count: int, *, rate: float, seed: int) -> Floats:
     Raises:
         InputError: the rate is not positive or absurdly large, or the seed is negative.
     """
-    if not 0 < rate <= MOST:
-        raise InputError(f"rate is {rate}: must be greater than zero, at most {MOST}")
+    if not 0 < rate <= _MOST:
+        raise InputError(f"rate is {rate}: must be greater than zero, at most {_MOST}")
     if seed < 0:
         raise InputError(f"seed is {seed}: must not be negative")
     return np.cumsum(np.random.default_rng(seed).exponential(1 / rate, count))

@@ -50,7 +50,8 @@ def read(
         if not isinstance(messages, list):
             raise InputError(f"{where}.conversations: must be a list of messages")
         name = f"{entry.get('id', index)}"
-        name = f"{name}/{index}" if name in names else name
+        while name in names:
+            name += f"/{index}"
         names.add(name)
         turns = list(_turns(where, name, messages, chars_per_token))
         if not turns:

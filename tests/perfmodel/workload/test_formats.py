@@ -171,6 +171,13 @@ def test_sharegpt(file):
     ]
 
 
+def test_sharegpt_ids_that_are_there_twice(file):
+    talk = chat(("human", "1"), ("gpt", "1"))
+    entries = [{"id": name} | talk for name in ("x", "x/2", "x", "x")]
+    trace = read_trace(file(json.dumps(entries)), chars_per_token=1)
+    assert trace.session_ids == ("x", "x/2", "x/2/2", "x/3")
+
+
 def test_limit_counts_turns_and_looks_no_further(file):
     trace = read_trace(file(CSV + "broken"), limit=3)
     assert plain(trace) == [[(0.003, 100, 0, 5), (0.04, 120, 105, 7)], [(0.0, 90, 0, 1)]]

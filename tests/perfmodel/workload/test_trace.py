@@ -67,6 +67,7 @@ def test_turns_are_checked(make_trace, sessions, message):
     ("fields", "message"),
     [
         ({"session_ids": ()}, "the trace has no session"),
+        ({"session_ids": ("a", "a")}, "session_ids: every session must have a name of its own"),
         ({"first_turn": np.array([0, 3, 3])}, "first_turn: must have 3 entries from 0 to 4"),
         ({"first_turn": np.array([0, 4, 4])}, "every session must have a turn"),
         ({"start_s": [0.0, 0.0, 0.0]}, "start_s has 3 entries: must be 2"),

@@ -22,7 +22,7 @@ TWO = [[(9.0, 10, 0, 3), (1.5, 20, 13, 1)], [(7.0, 5, 0, 4)]]
 def test_replicas_by_hand(make_trace, content):
     trace = make_trace(TWO, start_s=[2.0, 1.0])
     replicas = replicate(trace, 7)
-    assert replicas.session_ids == ("s0", "s1", "s0+1", "s1+1", "s0+2")
+    assert replicas.session_ids == ("s0+0", "s1+0", "s0+1", "s1+1", "s0+2")
     assert replicas.first_turn.tolist() == [0, 2, 3, 5, 6, 7]
     assert replicas.start_s.tolist() == [2.0, 1.0, 2.0, 1.0, 2.0]
     assert replicas.input_tokens.tolist() == [10, 20, 5, 10, 20, 5, 10]
@@ -31,6 +31,7 @@ def test_replicas_by_hand(make_trace, content):
     assert replicas.gap_s.tolist() == [9.0, 1.5, 7.0, 9.0, 1.5, 7.0, 9.0]
     assert content(replicate(trace, 3)) == content(trace)
     assert replicate(trace, 1).session_ids == ("s0",)
+    assert replicate(replicate(trace, 5), 9).sessions == 6  # with names of their own
 
 
 @pytest.mark.parametrize(("turns", "sessions"), [(25_000, 771), (100_000, 3_080)])
