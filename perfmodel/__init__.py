@@ -9,6 +9,7 @@
 - ``memory``: the timing record measured on the RTL, placement, delivery
 - ``lookahead``: the early choice of experts: where it is exact, and what it costs
 - ``system``: model, topology, timing and GPU put together
+- ``workload``: sessions of turns from traces or statistics, what prefix caches could hit
 - ``serving``: loads, continuous batching, fixed batches, metrics
 - ``report``: result folders, tables, figures
 

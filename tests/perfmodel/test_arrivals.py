@@ -79,7 +79,7 @@ def changed(**fields):
         (AZURE + "\r\n2023-11-16 19:00:00.-1,12,5", ":4: TIMESTAMP is"),
         (AZURE + "\r\n2023-11-16 18:00:00,12,5", ":4: timestamp is 2023-11-16 18:00:00: must not"),
         ("time,in,out\n1,2,3\n", ":1: unknown trace format: must be Mooncake JSON lines"),
-        ("TIMESTAMP,ContextTokens,GeneratedTokens\n", ": the trace holds a header and no request"),
+        ("TIMESTAMP,ContextTokens,GeneratedTokens\n", ": the trace holds no request"),
         ("\n \n", ": the trace is empty"),
     ],
 )
@@ -104,6 +104,20 @@ def test_unreadable_files(trace, tmp_path):
         load_trace(binary)
     with pytest.raises(InputError, match="limit is 0: must be at least 1"):
         load_trace(trace(AZURE), 0)
+
+
+def test_only_single_requests_with_output_are_served(trace):
+    sessions = "session,turn,input_length,output_length,pre_gap_s\na,0,5,1,0\na,1,9,1,0\n"
+    with pytest.raises(InputError, match="has sessions of several turns: must be single requests"):
+        load_trace(trace(sessions))
+    assert load_trace(trace(sessions), 1) == [Request(0.0, 5, 1)]
+    silent = {"id": "a", "block_size": 8, "requests": [[0, 5, 0, 1, 1, 1, 0, []]]}
+    with pytest.raises(InputError, match="has requests without output"):
+        load_trace(trace(jsonl(silent)))
+
+
+def test_hashes_of_any_block_size_are_no_matter_when_served(trace):
+    assert load_trace(trace(jsonl(MOONCAKE[0]))) == [Request(0.0, 6758, 500)]
 
 
 def test_poisson_gaps_are_exponential():

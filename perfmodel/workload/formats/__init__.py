@@ -1,0 +1,1 @@
+"""Trace formats: each module reads one, line by line, into ``Turn``s."""
