@@ -1,8 +1,8 @@
 """A complete system under study: model, package, memory timing and GPU."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 from hw.errors import InputError
 from hw.params import Machine, Topology
@@ -11,8 +11,8 @@ from perfmodel.gpu import DEFAULT_GPU, SOURCE, Gpu, gpu_named
 from perfmodel.lookahead import combined_bytes, decide, layer_of
 from perfmodel.memory import Delivery, MemoryTiming, Placement, load_timing, place
 from perfmodel.models import ModelShape, load_model
+from perfmodel.models.routing import ROUTINGS, Routing, Touched, touched_experts
 
-Routing = Literal["balanced", "uniform"]
 # Whether the early choice is made: at no cost, as in the DASH paper, with the cost of its weight,
 # or not at all.
 LOOKAHEAD = {"free": (True, False), "charged": (True, True), "off": (False, False)}
@@ -23,8 +23,7 @@ class System:
     """``gpus`` GPUs, each with a package of its own, that serve one model together.
 
     Attributes:
-        routing: ``balanced`` activates ``min(N, k * rows)`` experts; ``uniform`` the expected
-            number of distinct experts when every row draws its k at random.
+        routing: how rows choose experts: ``balanced``, or ``iid`` at random.
         lookahead: use the early top-k where the router allows it.
         charge_lookahead: count what it costs: room and reads of the combined weight, in both
             memories and sharded over the GPUs, the second read of the router, the products, and
@@ -78,12 +77,11 @@ class System:
             decode_kv_budget_bytes=self.decode_kv_budget_bytes,
         )
 
-    def active_experts(self, rows: int) -> float:
-        """Distinct experts that ``rows`` tokens activate in one layer."""
-        n, k = self.model.routed_experts, self.model.experts_per_token
-        if self.routing == "balanced":
-            return min(n, k * rows)
-        return n * (1 - (1 - k / n) ** rows)
+    @cached_property
+    def touched_experts(self) -> Callable[[int], Touched]:
+        """Distinct experts that a number of rows touches in one layer, with probabilities."""
+        model = self.model
+        return touched_experts(self.routing, model.routed_experts, model.experts_per_token)
 
     def labels(self) -> dict[str, str | int | None]:
         """What a result says about where it comes from.
@@ -124,7 +122,7 @@ def build_system(
     timing: str = "link-limited",
     gpu: str = DEFAULT_GPU,
     tp: int = 1,
-    routing: Routing = "balanced",
+    routing: str = "balanced",
     lookahead: str = "free",
     decode_kv_budget_bytes: int | None = None,
 ) -> System:
@@ -135,6 +133,9 @@ def build_system(
     """
     if lookahead not in LOOKAHEAD:
         raise InputError(f"lookahead is {lookahead!r}: must be {', '.join(LOOKAHEAD)}")
+    rows = next((known for known in ROUTINGS if known == routing), None)
+    if rows is None:
+        raise InputError(f"routing is {routing!r}: must be {', '.join(ROUTINGS)}")
     early, charged = LOOKAHEAD[lookahead]
     machine = preset("paper")
     system = System(
@@ -144,7 +145,7 @@ def build_system(
         gpu=gpu_named(gpu),
         machine=machine,
         gpus=tp,
-        routing=routing,
+        routing=rows,
         lookahead=early,
         charge_lookahead=charged,
         decode_kv_budget_bytes=decode_kv_budget_bytes,

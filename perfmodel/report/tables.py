@@ -57,13 +57,17 @@ def serve_report(values: dict[str, Any]) -> Group:
 
     latency = Table()
     latency.add_column("latency (ms)", no_wrap=True)
-    statistics = ("mean", "median", "std", "p90", "p99")
+    statistics = ("mean", "median", "std", "p90", "p95", "p99")
     for statistic in statistics:
         latency.add_column(statistic, justify="right", no_wrap=True)
     for key, label in _LATENCIES.items():
         cells = [f"{values[f'{statistic}_{key}_ms']:,.1f}" for statistic in statistics]
         latency.add_row(label, *cells)
-    work = f"{values['load']}; at most {values['max_batch']} running, seed {values['seed']}"
+    work = (
+        f"{values['load']}, the first {values['warmup']} not measured, seed {values['seed']}; "
+        f"{values['policy']}, at most {values['max_batch']} running, {values['token_budget']:,} "
+        f"tokens in a pass, chunks of {values['chunk']:,}; {values['routing']} routing"
+    )
     return Group(_title(values), done, latency, _notes(values, work))
 
 

@@ -8,7 +8,8 @@ and its sampled rows through the output head. A stage takes the longer of GPU ar
 delivery. Stages follow one another; the first-byte latency of the experts is hidden behind the
 output projection where the router allows the early top-k. Everything but attention depends on the
 number of rows alone and is computed once for each; attention is evaluated for a whole stretch of
-passes at once, as arrays.
+passes at once, as arrays. Where the experts that rows touch are random, times and bytes are
+expectations, exact over their distribution; sums over layers and passes lose nothing by that.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 
 from perfmodel.lookahead import layer_of
 from perfmodel.lookahead.cost import COMBINED_ELEMENT_BYTES
-from perfmodel.memory.delivery import Floats, Ints
+from perfmodel.memory.delivery import ExpertDelivery, Floats, Ints
 from perfmodel.memory.traffic import Traffic
 from perfmodel.system import System
 
@@ -110,6 +111,7 @@ class PassModel:
         self._program_wave_s = machine.nand.t_program_ns * 1e-9
         self._rows: dict[int, RowCost] = {}
         self._heads: dict[int, tuple[float, Traffic]] = {}
+        self._deliveries: dict[tuple[int, float], ExpertDelivery] = {}
 
     # The part that depends on rows alone --------------------------------------------------------
 
@@ -156,13 +158,28 @@ class PassModel:
             terms_s, terms, reduce_s = self._early_terms(rows)
             router_s, router = router_s + terms_s, router + terms
             window_s = max(0.0, window_s - reduce_s)
-        active = system.active_experts(rows)
-        experts = system.delivery.experts(active, self._expert_bytes, self._shared_bytes, window_s)
         flops = rows * (model.experts_per_token * self._expert_flops + self._shared_flops)
         compute_s = gpu.compute_s(gpu.expert, flops)
-        start_s = experts.start_s + gpu.expert.start_s + active * gpu.expert.item_s
-        seconds = router_s + start_s + max(compute_s, experts.transfer_s)
-        return seconds, router + experts.traffic
+        seconds, direct, total = router_s + gpu.expert.start_s, 0.0, 0.0
+        for count, chance in system.touched_experts(rows):
+            experts = self._experts(count, window_s)
+            arithmetic_s = count * gpu.expert.item_s + max(compute_s, experts.transfer_s)
+            seconds += chance * (experts.start_s + arithmetic_s)
+            direct += chance * experts.traffic.direct
+            total += chance * experts.traffic.hbf_read
+        read = Traffic(direct=round(direct), relay=round(total) - round(direct))
+        return seconds, router + read
+
+    def _experts(self, count: int, window_s: float) -> ExpertDelivery:
+        """Delivery of distinct experts of one layer behind a window that hides tR."""
+        timing = self.system.timing
+        window_s = min(window_s, max(timing.direct.first_byte_s, timing.relay.first_byte_s))
+        key = count, window_s
+        if key not in self._deliveries:
+            self._deliveries[key] = self.system.delivery.experts(
+                count, self._expert_bytes, self._shared_bytes, window_s
+            )
+        return self._deliveries[key]
 
     def _early_terms(self, rows: int) -> tuple[float, Traffic, float]:
         """Early and attention term of one layer, and the sum over GPUs that delays the choice."""

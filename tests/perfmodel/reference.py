@@ -5,6 +5,8 @@ It shares shapes, rates and GPU constants with the model, and none of its closed
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
 
 from perfmodel.lookahead import decide
 from perfmodel.serving.arrivals import Request
@@ -29,6 +31,7 @@ class Sequence:
     request: Request
     prompt_done: int = 0
     decoded: int = 0
+    last_token_s: float = 0.0
 
 
 @dataclass
@@ -92,6 +95,27 @@ def split_counts(count: int, expert: int, shared: int, **paths) -> float:
     return best
 
 
+def touched(system: System, rows: int) -> list[tuple[int, float]]:
+    """Distinct experts with their chances: by inclusion and exclusion, in whole fractions."""
+    n, k = system.model.routed_experts, system.model.experts_per_token
+    if system.routing == "balanced":
+        return [(min(n, k * rows), 1.0)]
+    return touched_at_random(n, k, rows)
+
+
+@cache
+def touched_at_random(n: int, k: int, rows: int) -> list[tuple[int, float]]:
+    found = []
+    for count in range(n + 1):
+        chance = Fraction(0)
+        for left in range(count + 1):  # all rows within count - left of these experts
+            within = Fraction(math.comb(count - left, k), math.comb(n, k)) ** rows
+            chance += (-1) ** left * math.comb(count, left) * within
+        if chance:
+            found.append((count, float(chance * math.comb(n, count))))
+    return found
+
+
 def pass_seconds(
     system: System,
     package: Package,
@@ -120,12 +144,13 @@ def pass_seconds(
     decoded_kv = sum(s.decoded for s in decode) * kv * model.layers
     wave = system.placement.wave_bytes
     waves = 0
-    while decoded_kv - package.spilled > system.placement.decode_kv_budget_bytes:
+    while decode and decoded_kv - package.spilled > system.placement.decode_kv_budget_bytes:
         package.spilled += wave
         waves += 1
     old_kv = sum(s.request.input_len for s in decode) + sum(start for start, _ in prefill)
-    from_hbf = old_kv * kv * model.layers + package.spilled
-    from_hbm = decoded_kv - package.spilled
+    spilled = package.spilled if decode else 0  # without decode nothing of it is read
+    from_hbf = old_kv * kv * model.layers + spilled
+    from_hbm = decoded_kv - spilled
     crossing = from_hbm + (0 if top.relay else waves * wave)
     moved.hbf_read += from_hbf
     moved.hbm_read += from_hbm + waves * wave
@@ -174,7 +199,6 @@ def pass_seconds(
             seconds += max(flops / (gpu.gemm.compute_efficiency * peak), size / hbf)
             moved.hbf_read += size
             continue
-        active = min(model.routed_experts, model.experts_per_token * rows)
         hidden = output_s if decide(model.router).early else 0.0
         if system.charge_lookahead and hidden:
             (projection,) = shape.output
@@ -187,22 +211,25 @@ def pass_seconds(
         )
         assert starts[0] == starts[1], "the reference takes one start for both paths"
         sizes = model.stored_bytes(model.expert), model.stored_bytes(model.shared_expert)
-        if (active, *sizes) not in assignments:
-            assignments[active, *sizes] = split_counts(
-                active,
-                *sizes,
-                rates=(direct, relay),
-                dual=hbf,
-                gaps=(timing.direct.request_gap_s, timing.relay.request_gap_s),
-                starts=(0.0, 0.0),
-            )
-        transfer_s = assignments[active, *sizes]
         flops = 2 * rows * model.experts_per_token * sum(m.params for m in model.expert)
         flops += 2 * rows * sum(m.params for m in model.shared_expert)
-        seconds += model.router_layer_bytes / hbm
-        seconds += starts[0] + gpu.expert.start_s + gpu.expert.item_s * active
-        seconds += max(flops / (gpu.expert.compute_efficiency * peak), transfer_s)
-        moved.hbf_read += active * sizes[0] + sizes[1]
+        seconds += model.router_layer_bytes / hbm + starts[0] + gpu.expert.start_s
+        mean = 0.0
+        for active, chance in touched(system, rows):
+            if (active, *sizes) not in assignments:
+                assignments[active, *sizes] = split_counts(
+                    active,
+                    *sizes,
+                    rates=(direct, relay),
+                    dual=hbf,
+                    gaps=(timing.direct.request_gap_s, timing.relay.request_gap_s),
+                    starts=(0.0, 0.0),
+                )
+            transfer_s = assignments[active, *sizes]
+            compute = flops / (gpu.expert.compute_efficiency * peak)
+            seconds += chance * (gpu.expert.item_s * active + max(compute, transfer_s))
+            mean += chance * active
+        moved.hbf_read += round(mean * sizes[0]) + sizes[1]
         moved.hbm_read += model.router_layer_bytes
     if samples:
         flops = 2 * samples * model.vocab * model.hidden
@@ -214,13 +241,21 @@ def pass_seconds(
     return seconds
 
 
-def serve(system: System, requests: list[Request], max_batch: int, token_budget: int):
-    """Continuous batching, one iteration after the other, one token after the other.
+def serve(
+    system: System,
+    requests: list[Request],
+    *,
+    max_batch: int,
+    token_budget: int,
+    chunk: int,
+    serial: bool = False,
+):
+    """Continuous batching, one pass after the other, one token after the other.
 
     Returns first-token and finishing times by request, and all inter-token gaps.
     """
     package, assignments = Package(), {}
-    now, arrived = 0.0, 0
+    now, arrived, decoded_last = 0.0, 0, False
     waiting: list[int] = []
     prompts: list[Sequence] = []
     decoding: list[Sequence] = []
@@ -235,40 +270,45 @@ def serve(system: System, requests: list[Request], max_batch: int, token_budget:
             if request.input_len + request.output_len <= system.model.max_context:
                 waiting.append(arrived)
             arrived += 1
-        budget = token_budget - len(decoding)
+        could_prefill = prompts or (waiting and len(decoding) < max_batch)
+        taking_turns = serial and decoding and could_prefill
+        in_pass = [] if taking_turns and decoded_last else list(decoding)
         chunks = []
         position = 0
-        while budget:
+        left = token_budget - len(decoding)
+        while left and not (taking_turns and not decoded_last):
             if position == len(prompts):
                 if not waiting or len(prompts) + len(decoding) == max_batch:
                     break
                 index = waiting.pop(0)
                 prompts.append(Sequence(index, requests[index]))
             sequence = prompts[position]
-            length = min(budget, sequence.request.input_len - sequence.prompt_done)
-            chunks.append((sequence.prompt_done, length))
-            sequence.prompt_done += length
-            budget -= length
+            begun = sequence.prompt_done
+            while left and sequence.prompt_done < min(begun + chunk, sequence.request.input_len):
+                sequence.prompt_done += 1
+                left -= 1
+            chunks.append((begun, sequence.prompt_done - begun))
             position += 1
-        if not chunks and not decoding:
+        if not chunks and not in_pass:
             continue
-        for sequence in decoding:
+        for sequence in in_pass:
             sequence.decoded += 1
         ready = [s for s in prompts if s.prompt_done == s.request.input_len]
-        seconds = pass_seconds(
-            system, package, decoding, chunks, len(decoding) + len(ready), assignments
-        )
-        now += seconds
-        gaps += [seconds] * len(decoding)
+        samples = len(in_pass) + len(ready)
+        now += pass_seconds(system, package, in_pass, chunks, samples, assignments)
+        decoded_last = bool(in_pass)
+        for sequence in in_pass:
+            gaps.append(now - sequence.last_token_s)
+            sequence.last_token_s = now
         held = sum(s.decoded for s in decoding)
-        for sequence in [s for s in decoding if s.decoded == s.request.output_len - 1]:
+        for sequence in [s for s in in_pass if s.decoded == s.request.output_len - 1]:
             decoding.remove(sequence)
             finish[sequence.index] = now
         if held:
             package.spilled = package.spilled * sum(s.decoded for s in decoding) // held
         for sequence in ready:
             prompts.remove(sequence)
-            first[sequence.index] = now
+            first[sequence.index] = sequence.last_token_s = now
             if sequence.request.output_len == 1:
                 finish[sequence.index] = now
             else:
