@@ -19,6 +19,7 @@ from scripts.measure import measure
 from scripts.profile_gpu import profile_gpu
 from scripts.serve import serve
 from scripts.simulate import simulate
+from scripts.sweep import sweep
 
 app = typer.Typer(
     name="pagewave",
@@ -48,7 +49,7 @@ def _options(
 
 for verb in (
     simulate, calibrate, measure, cells,
-    generate, serve, lookahead,
+    generate, serve, sweep, lookahead,
     kernel, import_profile, fit_kernels, profile_gpu,
     demo,
 ):  # fmt: skip
