@@ -1,13 +1,15 @@
 """A complete system under study: model, package, memory timing and GPU."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hw.errors import InputError
 from hw.params import Machine, Topology
 from hw.presets import preset, topology
-from perfmodel.gpu import DEFAULT_GPU, SOURCE, Gpu, gpu_named
+from perfmodel.gpu import DEFAULT_GPU, Gpu, gpu_named
+from perfmodel.kernels import KernelSource, kernel_source
+from perfmodel.kernels.source import BaseSource
 from perfmodel.lookahead import combined_bytes, decide, layer_of
 from perfmodel.memory import Delivery, MemoryTiming, Placement, load_timing, place
 from perfmodel.models import ModelShape, load_model
@@ -23,6 +25,7 @@ class System:
     """``gpus`` GPUs, each with a package of its own, that serve one model together.
 
     Attributes:
+        kernels: times of GPU kernels; None for the constants of ``gpu``.
         routing: how rows choose experts: ``balanced``, or ``iid`` at random.
         lookahead: use the early top-k where the router allows it.
         charge_lookahead: count what it costs: room and reads of the combined weight, in both
@@ -37,6 +40,7 @@ class System:
     gpu: Gpu
     machine: Machine
     gpus: int = 1
+    kernels: KernelSource | None = None
     routing: Routing = "balanced"
     lookahead: bool = True
     charge_lookahead: bool = False
@@ -53,6 +57,10 @@ class System:
     @cached_property
     def delivery(self) -> Delivery:
         return Delivery(self.topology, self.timing)
+
+    @cached_property
+    def kernel_source(self) -> KernelSource:
+        return self.kernels or BaseSource(self.gpu)
 
     @cached_property
     def chooses_early(self) -> bool:
@@ -83,6 +91,16 @@ class System:
         model = self.model
         return touched_experts(self.routing, model.routed_experts, model.experts_per_token)
 
+    def on(self, topology_name: str) -> "System":
+        """The same system with other links.
+
+        Raises:
+            InputError: the name is unknown, or the model does not fit.
+        """
+        other = replace(self, topology=topology(topology_name))
+        other.placement.check(self.model.name, topology_name)
+        return other
+
     def labels(self) -> dict[str, str | int | None]:
         """What a result says about where it comes from.
 
@@ -99,8 +117,8 @@ class System:
             "timing_provenance": self.timing.provenance,
             "timing_extrapolation": self.timing.extrapolation(expert_bytes / share),
             "gpu": self.gpu.name,
-            "gpu_kernels": SOURCE,
-            "gpu_provenance": self.gpu.provenance,
+            "gpu_kernels": self.kernel_source.label,
+            "gpu_provenance": self.kernel_source.provenance,
             "tp": self.gpus,
             "interconnect_provenance": reduce.provenance if self.gpus > 1 else None,
             "routing": self.routing,
@@ -121,6 +139,8 @@ def build_system(
     topology_name: str,
     timing: str = "link-limited",
     gpu: str = DEFAULT_GPU,
+    kernels: str = "base",
+    outside: str = "error",
     tp: int = 1,
     routing: str = "balanced",
     lookahead: str = "free",
@@ -145,6 +165,7 @@ def build_system(
         gpu=gpu_named(gpu),
         machine=machine,
         gpus=tp,
+        kernels=kernel_source(kernels, gpu=gpu.lower(), outside=outside),
         routing=rows,
         lookahead=early,
         charge_lookahead=charged,

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hw.errors import InputError
-from perfmodel.serving import Mixed, Request, Schedule, Workload, load_trace, poisson, reference_of
+from perfmodel.serving import Mixed, Request, Schedule, Workload, load_trace, poisson
 from perfmodel.serving.passes import PassModel
+from perfmodel.serving.study import REFERENCE
 from perfmodel.system import System
 
 
@@ -67,7 +68,7 @@ class LoadOptions:
             rate, words = self.rate, ""
         else:
             work = Workload(input_len=input_len, output_len=output_len)
-            reference = PassModel(reference_of(system))
+            reference = PassModel(system.on(REFERENCE))
             unit = work.backlogged_rate(reference, replace(schedule, policy=Mixed()))
             rate, words = self.load * unit, f", load {self.load:g}"
         assert rate is not None

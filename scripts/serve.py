@@ -13,7 +13,17 @@ from perfmodel.report.tables import serve_report
 from perfmodel.serving import serve as run_load
 from perfmodel.system import build_system
 from scripts import console
-from scripts.generate import Gpu, Json, Lookahead, Model, TensorParallel, Timing, Topology
+from scripts.generate import (
+    Gpu,
+    Json,
+    Kernels,
+    Lookahead,
+    Model,
+    Outside,
+    TensorParallel,
+    Timing,
+    Topology,
+)
 from scripts.load_options import LoadOptions
 from scripts.schedule_options import (
     DEFAULT,
@@ -56,6 +66,8 @@ def serve(
         int | None, typer.Option(help="Without trace: output tokens of each request.")
     ] = None,
     gpu: Gpu = DEFAULT_GPU,
+    kernels: Kernels = "base",
+    outside: Outside = "error",
     tp: TensorParallel = 1,
     lookahead: Lookahead = "free",
     policy: Policy = DEFAULT.policy.name,
@@ -98,6 +110,8 @@ def serve(
         topology_name=topology,
         timing=timing,
         gpu=gpu,
+        kernels=kernels,
+        outside=outside,
         tp=tp,
         routing=routing,
         lookahead=lookahead,

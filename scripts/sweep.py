@@ -14,7 +14,16 @@ from perfmodel.report.study_tables import study_report
 from perfmodel.serving import Study, Workload, policy_named, run_study
 from perfmodel.system import build_system
 from scripts import console
-from scripts.generate import Gpu, Json, Lookahead, Model, TensorParallel, Timing
+from scripts.generate import (
+    Gpu,
+    Json,
+    Kernels,
+    Lookahead,
+    Model,
+    Outside,
+    TensorParallel,
+    Timing,
+)
 from scripts.schedule_options import DEFAULT, Budget, Chunk, MaxBatch, Routing, chosen_schedule
 
 WORK, STUDY = Workload(), Study()
@@ -50,6 +59,8 @@ def sweep(
     chunk: Chunk = DEFAULT.chunk,
     routing: Routing = "balanced",
     gpu: Gpu = DEFAULT_GPU,
+    kernels: Kernels = "base",
+    outside: Outside = "error",
     tp: TensorParallel = 1,
     lookahead: Lookahead = "free",
     json: Json = False,
@@ -78,18 +89,18 @@ def sweep(
         policies=tuple(map(policy_named, policy)),
         limits=chosen_schedule("mixed", max_batch, budget, chunk),
     )
-    systems = [
-        build_system(
-            model=model,
-            topology_name=name,
-            timing=timing,
-            gpu=gpu,
-            tp=tp,
-            routing=routing,
-            lookahead=lookahead,
-        )
-        for name in topology
-    ]
+    first = build_system(
+        model=model,
+        topology_name=topology[0],
+        timing=timing,
+        gpu=gpu,
+        kernels=kernels,
+        outside=outside,
+        tp=tp,
+        routing=routing,
+        lookahead=lookahead,
+    )
+    systems = [first, *map(first.on, topology[1:])]
     check_writable("out", out, folder=True)
     with console.progress("runs", study.runs(len(systems))) as show:
         result = run_study(systems, study, progress=lambda done, _: show(done))

@@ -1,9 +1,9 @@
 """GPU kernel times from three sources behind one interface.
 
     queries         the kernels that can be asked for: columns, operations, bytes
+    calls           the kernels that serving a model is made of
     source          base constants, fitted rooflines, measured tables; what an answer says
-    peaks           published peaks of the GPUs
-    roofline        the form of the fits; ``fit`` and ``refit`` find their parameters
+    loads           what a roofline is asked with; ``fit`` and ``refit`` find its parameters
     fits            the file of parameters and errors, ``fits.json``
     table           interpolation; ``holdout`` measures its errors
     profile_csv     the format of measured tables
@@ -11,7 +11,7 @@
     profiler        measuring one's own GPU
     report          the table of errors in the documentation
 
-The serving model has its own constants (``perfmodel.gpu``), here source ``base``.
+The roofline itself, published peaks and the constants of source ``base`` are in ``perfmodel.gpu``.
 """
 
 from perfmodel.kernels.queries import (

@@ -1,6 +1,6 @@
 """Three sources of kernel times behind one question, ``time(kernel)``.
 
-- ``BaseSource``: the constants that the serving model runs on (``perfmodel.gpu``); for the H100
+- ``BaseSource``: the constants that serving runs on by default (``perfmodel.gpu``); for the H100
   PCIe card they are assumptions.
 - ``FittedSource``: rooflines fitted to measurements, with the errors that they had.
 - ``TableSource``: measurements, interpolated; outside them an error, or a roofline on request.
@@ -16,13 +16,12 @@ from typing import Literal, Protocol
 import numpy as np
 
 from hw.errors import InputError
-from perfmodel.gpu import Gpu, gpu_named
-from perfmodel.gpu import Kernel as GpuKernel
+from perfmodel.gpu import Floats, Gpu, Roofline, gpu_named
+from perfmodel.gpu.peaks import PEAKS, Peaks, peaks_of
 from perfmodel.kernels.fits import Errors, Fit, Fits, shipped_fits
-from perfmodel.kernels.peaks import PEAKS, Peaks, peaks_of
+from perfmodel.kernels.loads import loads
 from perfmodel.kernels.profile_csv import read_profile
 from perfmodel.kernels.queries import Collective, Kernel
-from perfmodel.kernels.roofline import Floats, loads
 from perfmodel.kernels.table import OutsideMeasured, Table, no_baseline
 
 Status = Literal["measured", "interpolated", "fitted", "extrapolated", "assumed"]
@@ -37,6 +36,10 @@ class KernelTime:
     """How long one call takes, and how that is known.
 
     Attributes:
+        seconds: with operands in the GPU's own memory.
+        start_s, busy_s: with operands that are delivered from elsewhere, what passes before the
+            arithmetic, and the arithmetic, which may overlap delivery. A measured latency does not
+            come apart: there all of it is ``busy_s``, with the reads of the GPU it was measured on.
         source: ``base``, ``fitted`` or ``table``.
         status: ``measured``: a measured point itself; ``interpolated`` between measured ones;
             ``fitted`` by a roofline, inside the sizes that it was fitted to; ``extrapolated`` by
@@ -50,6 +53,8 @@ class KernelTime:
     """
 
     seconds: float
+    start_s: float
+    busy_s: float
     source: str
     status: Status
     provenance: str
@@ -63,7 +68,23 @@ class KernelTime:
 
 
 class KernelSource(Protocol):
-    """What answers."""
+    """What answers.
+
+    Attributes:
+        label: how results name it.
+        provenance: what it rests on as a whole.
+        proportional: whether ``busy_s`` of calls that differ in sizes alone grows with their
+            operations.
+    """
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def provenance(self) -> str: ...
+
+    @property
+    def proportional(self) -> bool: ...
 
     def time(self, kernel: Kernel) -> KernelTime:
         """The time of one call.
@@ -75,36 +96,50 @@ class KernelSource(Protocol):
 
 @dataclass(frozen=True)
 class BaseSource:
-    """The constants of the serving model, with operands in the GPU's own memory.
+    """The constants of the serving model.
 
-    All arithmetic is held against the BF16 peak, as there.
+    All arithmetic is held against the BF16 peak, and rows are counted as they are, without whole
+    tiles.
     """
 
     gpu: Gpu
+    label: str = "base"
+    proportional: bool = True
+
+    @property
+    def provenance(self) -> str:
+        return self.gpu.provenance
 
     def time(self, kernel: Kernel) -> KernelTime:
+        seconds, start_s, busy_s = self._times(kernel)
         return KernelTime(
-            seconds=self._seconds(kernel),
-            source="base",
+            seconds=seconds,
+            start_s=start_s,
+            busy_s=busy_s,
+            source=self.label,
             status="assumed" if self.gpu.name in STAND_IN else "fitted",
             provenance=self._provenance(kernel),
             distance_octaves=None,
         )
 
-    def _seconds(self, kernel: Kernel) -> float:
+    def _times(self, kernel: Kernel) -> tuple[float, float, float]:
+        """The whole, and its two parts."""
         if isinstance(kernel, Collective):
             reduce = self.gpu.all_reduce
             if kernel.op != "all_reduce" or not 2 <= kernel.gpus <= reduce.most_gpus:
                 raise InputError(
                     f"{kernel}: source base has all_reduce on 2 to {reduce.most_gpus} GPUs alone"
                 )
-            return reduce.seconds(kernel.gpus, kernel.message_bytes)
-        return self.gpu.seconds(
-            self._kernels[kernel.NAME], kernel.flops, kernel.data_bytes, kernel.items
-        )
+            seconds = reduce.seconds(kernel.gpus, kernel.message_bytes)
+            return seconds, 0.0, seconds
+        roofline, peaks = self._rooflines[kernel.NAME], self.gpu.peaks
+        compute_s = kernel.row_flops / peaks.bf16_flops_per_s
+        transfer_s = kernel.data_bytes / peaks.memory_bytes_per_s
+        load = np.array([[compute_s, transfer_s, kernel.items]])
+        return float(roofline.seconds(load)[0]), *roofline.parts(compute_s, kernel.items)
 
     @property
-    def _kernels(self) -> dict[str, GpuKernel]:
+    def _rooflines(self) -> dict[str, Roofline]:
         gpu = self.gpu
         return {
             "gemm": gpu.gemm,
@@ -127,6 +162,14 @@ class FittedSource:
 
     gpu: str
     fits: Fits
+    label: str = "fitted"
+    proportional: bool = True
+
+    @property
+    def provenance(self) -> str:
+        if self.gpu in STAND_IN and not any(fit.gpu == self.gpu for fit in self.fits.fits):
+            return f"rooflines of {STAND_IN[self.gpu]} at the peaks of {self.gpu}: assumed"
+        return "rooflines fitted to measurements"
 
     @cached_property
     def peaks(self) -> Peaks:
@@ -144,11 +187,17 @@ class FittedSource:
         if fit is None:
             words = " ".join((kernel.NAME, *kernel.labels))
             raise InputError(f"{kernel}: no roofline is fitted to {words} on gpu {self.gpu!r}")
-        seconds = float(fit.parameters.roofline().seconds(loads([kernel], self.peaks))[0])
+        roofline, load = fit.parameters.roofline(), loads([kernel], self.peaks)
+        seconds = float(roofline.seconds(load)[0])
+        start_s, busy_s = roofline.parts(float(load[0, 0]), kernel.items)
+        if isinstance(kernel, Collective):
+            start_s, busy_s = 0.0, seconds
         if fit.gpu != self.gpu:
             return KernelTime(
                 seconds=seconds,
-                source="fitted",
+                start_s=start_s,
+                busy_s=busy_s,
+                source=self.label,
                 status="assumed",
                 provenance=f"assumed: as efficient at its peaks as {fit.gpu}: {fit.source}",
                 distance_octaves=None,
@@ -156,7 +205,9 @@ class FittedSource:
         outside = fit.octaves_outside(kernel)
         return KernelTime(
             seconds=seconds,
-            source="fitted",
+            start_s=start_s,
+            busy_s=busy_s,
+            source=self.label,
             status="extrapolated" if outside else "fitted",
             provenance=f"roofline fitted to {fit.source}",
             distance_octaves=outside,
@@ -193,6 +244,9 @@ class TableSource:
         only: type[Kernel] | None = None,
     ) -> None:
         files = read_profile(path, only)
+        self.label = str(path)
+        self.provenance = "; ".join(dict.fromkeys(file.source for file in files))
+        self.proportional = False
         gpu = files[0].gpu
         self.fitted = FittedSource(gpu, fits) if gpu in PEAKS else None
         if outside == "roofline" and self.fitted is None:
@@ -218,6 +272,8 @@ class TableSource:
         exact = found.distance_octaves == 0
         return KernelTime(
             seconds=found.seconds,
+            start_s=0.0,
+            busy_s=found.seconds,
             source="table",
             status="measured" if exact else "interpolated",
             provenance=self.table.sources[kernel.NAME],

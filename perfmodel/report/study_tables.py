@@ -7,6 +7,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from perfmodel.report.tables import kernel_lines
 from perfmodel.serving.study import Row, StudyResult
 
 _SHOWN = (
@@ -43,6 +44,7 @@ def study_grids(result: StudyResult, *, wide: bool) -> list[Grid]:
 
 def study_report(result: StudyResult) -> Group:
     """For the terminal."""
+    notes = "\n".join((_notes(result), *_kernels(result)))
     parts: list[Table | Text] = [Text(_heading(result), style="bold")]
     for grid in study_grids(result, wide=False):
         table = Table(title=grid.title)
@@ -51,12 +53,13 @@ def study_report(result: StudyResult) -> Group:
         for row in grid.rows:
             table.add_row(*row)
         parts.append(table)
-    return Group(*parts, Text(_notes(result), style="dim"))
+    return Group(*parts, Text(notes, style="dim"))
 
 
 def study_markdown(result: StudyResult) -> str:
     """For a file."""
     lines = [f"# {_heading(result)}", "", _notes(result)]
+    lines += ["", *(f"- {line}" for line in _kernels(result))] if _kernels(result) else []
     for grid in study_grids(result, wide=True):
         ruler = ["---"] * grid.words + ["---:"] * (len(grid.head) - grid.words)
         lines += ["", f"## {grid.title}", ""]
@@ -80,6 +83,12 @@ def _notes(result: StudyResult) -> str:
         f"GPU: {v['tp']} x {v['gpu']}, {v['gpu_kernels']}: {v['gpu_provenance']}. "
         f"Memory: {v['timing_provenance']}."
     )
+
+
+def _kernels(result: StudyResult) -> list[str]:
+    """What kernel times rest on, where they are not the constants of the model."""
+    labels = result.labels
+    return [] if labels["gpu_kernels"] == "base" else kernel_lines(labels["kernels"])
 
 
 def _capacity(result: StudyResult) -> Grid:

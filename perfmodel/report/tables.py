@@ -90,11 +90,26 @@ def _notes(values: dict[str, Any], work: str) -> Text:
         f"{values['tp']} x {values['gpu']}, {values['gpu_kernels']}: {values['gpu_provenance']}",
         f"memory: {values['timing_provenance']}",
     ]
+    if values["gpu_kernels"] != "base":
+        lines += kernel_lines(values["kernels"])
     if values["interconnect_provenance"]:
         lines.append(f"between GPUs: {values['interconnect_provenance']}")
     if values["timing_extrapolation"]:
         lines.append(f"extrapolated: {values['timing_extrapolation']}")
     return Text("\n".join(lines), style="dim")
+
+
+def kernel_lines(kernels: list[dict[str, Any]]) -> list[str]:
+    """What the least sure answers of each kernel rest on."""
+    lines = []
+    for row in kernels:
+        words = [] if row["status"] == "assumed" else [row["status"]]
+        if row["distance_octaves"]:
+            words.append(f"up to {row['distance_octaves']:.2f} octaves from a measured size")
+        if row["p90_error_pct"] is not None:
+            words.append(f"90 % of errors below {row['p90_error_pct']:.1f} %")
+        lines.append(f"{row['kernel']}: {', '.join([*words, row['provenance']])}")
+    return lines
 
 
 def _moved(values: dict[str, Any]) -> list[tuple[str, int]]:

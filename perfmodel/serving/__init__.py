@@ -6,7 +6,7 @@ from perfmodel.serving.fixed import GenerateResult, generate
 from perfmodel.serving.metrics import metrics
 from perfmodel.serving.run import ServeResult, serve
 from perfmodel.serving.schedule import POLICIES, Mixed, Schedule, Serial, policy_named
-from perfmodel.serving.study import Study, StudyResult, reference_of, run_study
+from perfmodel.serving.study import Study, StudyResult, run_study
 from perfmodel.serving.workload import Workload
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "metrics",
     "poisson",
     "policy_named",
-    "reference_of",
     "run_study",
     "serve",
     "simulate",

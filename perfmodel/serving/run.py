@@ -39,7 +39,9 @@ def serve(
         InputError: there is no request, or none beside the warm-up.
     """
     schedule = schedule or Schedule()
+    passes = passes or PassModel(system)
     outcome = simulate(system, requests, schedule, passes=passes, progress=progress)
     settings = {"load": load, "seed": seed, **schedule.as_dict(), "warmup": warmup}
-    values = system.labels() | settings | metrics(outcome, warmup)
+    values = system.labels() | {"kernels": passes.arithmetic.rests_on()} | settings
+    values |= metrics(outcome, warmup)
     return ServeResult(values=values, outcome=outcome)

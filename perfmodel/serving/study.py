@@ -5,13 +5,13 @@ one of them: that of RelayOnly under Mixed (DASH paper, section VI-E). Every see
 stream, replayed unchanged on every topology and under every policy.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any
 
 from hw.errors import InputError
-from hw.presets import topology
+from perfmodel.serving.arithmetic import rests_on
 from perfmodel.serving.confidence import estimate
 from perfmodel.serving.passes import PassModel
 from perfmodel.serving.run import serve
@@ -97,17 +97,6 @@ class StudyResult:
         return asdict(self)
 
 
-def reference_of(system: System) -> System:
-    """The same system as RelayOnly.
-
-    Raises:
-        InputError: the model does not fit it.
-    """
-    reference = replace(system, topology=topology(REFERENCE))
-    reference.placement.check(system.model.name, REFERENCE)
-    return reference
-
-
 def run_study(
     systems: Sequence[System], study: Study, progress: Progress | None = None
 ) -> StudyResult:
@@ -126,7 +115,7 @@ def run_study(
         raise InputError(f"topology is {', '.join(names)}: one is there twice")
     passes = {name: PassModel(system) for name, system in zip(names, systems, strict=True)}
     if REFERENCE not in passes:
-        passes[REFERENCE] = PassModel(reference_of(systems[0]))
+        passes[REFERENCE] = PassModel(systems[0].on(REFERENCE))
     rates: dict[tuple[str, str], float] = {}
     for name, policy in product(passes, POLICIES.values()):
         schedule = study.schedule(policy)
@@ -149,7 +138,7 @@ def run_study(
             if progress:
                 progress(len(runs), study.runs(len(names)))
     return StudyResult(
-        labels=_labels(systems, study, unit),
+        labels=_labels(systems, study, unit) | {"kernels": _kernels(passes.values())},
         capacity=list(_capacity(rates, names)),
         runs=runs,
         summary=list(_summary(runs)),
@@ -158,12 +147,15 @@ def run_study(
 
 
 def _labels(systems: Sequence[System], study: Study, unit: float) -> Row:
-    labels = dict(systems[0].labels())
-    del labels["topology"]
+    labels = {name: value for name, value in systems[0].labels().items() if name != "topology"}
     limits = study.limits.as_dict()
     del limits["policy"]
     settings = asdict(study.workload) | limits | {"seeds": list(study.seeds)}
     return labels | settings | {"load_1_requests_per_s": unit}
+
+
+def _kernels(passes: Iterable[PassModel]) -> list[Row]:
+    return rests_on(pair for model in passes for pair in model.arithmetic.answers.items())
 
 
 def _capacity(rates: dict[tuple[str, str], float], names: list[str]) -> Iterator[Row]:

@@ -136,7 +136,7 @@ def pass_seconds(
     replica = hbm + min(hbf, direct + min(relay, link_b - hbm))
     kernel = gpu.decode_mla if shape.kind == "MLA" else gpu.decode_gqa
     rows = len(decode) + sum(length for _, length in prefill)
-    peak = gpu.peak_flops_per_s
+    peak = gpu.peaks.bf16_flops_per_s
     moved = package.moved
 
     # KV: per layer, with whole waves leaving a full HBM.
@@ -162,7 +162,9 @@ def pass_seconds(
         for matrices in (shape.qkv, shape.output):
             flops = 2 * rows * sum(m.params for m in matrices)
             size = model.stored_bytes(matrices)
-            stage = gpu.gemm.start_s + max(
+            # The fused projections of grouped queries are one GEMM, latent ones are one each.
+            gemms = 1 if shape.kind == "GQA" else len(matrices)
+            stage = gemms * gpu.gemm.start_s + max(
                 flops / (gpu.gemm.compute_efficiency * peak), size / replica
             )
             seconds += stage
@@ -195,7 +197,7 @@ def pass_seconds(
         if layer not in model.moe_layers:
             flops = 2 * rows * sum(m.params for m in model.dense_mlp)
             size = model.stored_bytes(model.dense_mlp)
-            seconds += gpu.gemm.start_s
+            seconds += 2 * gpu.gemm.start_s  # gate and up are one GEMM, down another
             seconds += max(flops / (gpu.gemm.compute_efficiency * peak), size / hbf)
             moved.hbf_read += size
             continue
@@ -214,6 +216,7 @@ def pass_seconds(
         flops = 2 * rows * model.experts_per_token * sum(m.params for m in model.expert)
         flops += 2 * rows * sum(m.params for m in model.shared_expert)
         seconds += model.router_layer_bytes / hbm + starts[0] + gpu.expert.start_s
+        seconds += gpu.expert.item_s * min(model.routed_experts, model.experts_per_token * rows)
         mean = 0.0
         for active, chance in touched(system, rows):
             if (active, *sizes) not in assignments:
@@ -227,7 +230,7 @@ def pass_seconds(
                 )
             transfer_s = assignments[active, *sizes]
             compute = flops / (gpu.expert.compute_efficiency * peak)
-            seconds += chance * (gpu.expert.item_s * active + max(compute, transfer_s))
+            seconds += chance * max(compute, transfer_s)
             mean += chance * active
         moved.hbf_read += round(mean * sizes[0]) + sizes[1]
         moved.hbm_read += model.router_layer_bytes

@@ -20,7 +20,6 @@ from perfmodel.serving import (
     Study,
     Workload,
     metrics,
-    reference_of,
     run_study,
     simulate,
 )
@@ -162,10 +161,10 @@ def test_a_single_topology_and_seed_is_a_study_too(systems, tmp_path):
 
 
 def test_the_reference_is_refused_by_name_where_the_model_does_not_fit(systems, make_system):
-    assert reference_of(systems[0]).topology.name == "relay-only"
+    assert systems[0].on("relay-only").topology.name == "relay-only"
     big = make_system("llama4-maverick", decode_kv_budget_bytes=1)
     with pytest.raises(InputError, match="in topology 'relay-only'"):
-        reference_of(big)
+        big.on("relay-only")
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,18 @@ def test_sweep_prints_tables(capsys, tmp_path):
         assert words in text
 
 
+def test_sweep_tells_what_kernels_rest_on(capsys, tmp_path):
+    arguments = ["--kernels", "fitted", "--gpu", "h200", "--topology", "dash"]
+    assert main(["sweep", *SMALL, *arguments, "--out", str(tmp_path)]) == 0
+    assert "gqa_decode: fitted, 90 % of errors below" in capsys.readouterr().out
+    labels = json.loads((tmp_path / "study.json").read_text())["labels"]
+    assert labels["gpu_kernels"] == "fitted"
+    assert [row["kernel"] for row in labels["kernels"]] == [
+        "gemm", "gqa_decode", "gqa_prefill", "moe",
+    ]  # fmt: skip
+    assert "- moe: fitted" in (tmp_path / "study.md").read_text()
+
+
 def test_serve_takes_a_load_in_place_of_a_rate(capsys, tmp_path):
     rates = {}
     for name in ("0.5", "1.0"):
@@ -72,6 +84,9 @@ def test_serve_takes_policy_limits_and_warmup(capsys, tmp_path):
         (["sweep", *SMALL, "--load", "0.6"], "load is 0.6, 0.6: one is there twice"),
         (["sweep", *SMALL, "--chunk", "0"], "chunk is 0: must be at least 1"),
         (["sweep", *SMALL, "--budget", "4"], "max-batch is 4: must be 1 to 3"),
+        (["sweep", *SMALL, "--kernels", "guess"], "source 'guess' is unknown: choose base, fitted"),
+        (["sweep", *SMALL, "--outside", "roofline"], "outside is 'roofline': goes with a profile"),
+        ([*SERVE, "--rate", "1", "--kernels", "guess"], "source 'guess' is unknown"),
         (["sweep", *SMALL, "--routing", "zipf"], "routing is 'zipf': must be balanced, iid"),
         (["sweep", *SMALL, "--topology", "ring"], "topology 'ring' is unknown"),
         (["sweep", *SMALL, "--requests", "0"], "requests is 0: must be at least 1"),
