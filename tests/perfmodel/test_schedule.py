@@ -29,15 +29,16 @@ LOADS = st.lists(
 
 
 class Recorder(PassModel):
-    """Keeps what every pass with prompts worked on, and how often decode alone was asked for."""
+    """Keeps what every stretch worked on, and its answer."""
 
     def __init__(self, system):
         super().__init__(system)
-        self.seen = []
+        self.seen, self.stretches = [], []
 
     def stretch(self, batch, passes=1, spilled_bytes=0):
         self.seen.append((batch, passes))
-        return super().stretch(batch, passes, spilled_bytes)
+        self.stretches.append(super().stretch(batch, passes, spilled_bytes))
+        return self.stretches[-1]
 
 
 @settings(deadline=None, max_examples=60)
@@ -125,16 +126,23 @@ def test_serial_takes_turns_and_mixed_does_not(tiny_system):
     assert kinds["serial"].startswith("p" + "dp" * 8 + "d")
 
 
-def test_a_pass_without_decode_reads_no_decode_kv(tiny_system):
-    """Between two decode steps of Serial, prefill moves what it moves on its own."""
-    recorder = Recorder(tiny_system)
-    load = [Request(0.0, 50, 100), Request(1e-6, 80, 1)]
+def test_a_pass_without_decode_reads_no_decode_kv(tiny_system, repackaged):
+    """Beside a decoding request whose KV has left HBM, prefill moves what it moves on its own."""
+    system = repackaged(tiny_system, wave_bytes=8192, decode_kv_budget_bytes=40_000)
     schedule = Schedule(policy=Serial())
-    simulate(tiny_system, load, schedule, passes=recorder)
-    alone = Recorder(tiny_system)
-    simulate(tiny_system, [Request(0.0, 80, 1)], schedule, passes=alone)
-    between = next(b for b, _ in recorder.seen if b.prefill_rows == 80)
-    assert between == alone.seen[0][0]
+    long = Request(0.0, 50, 200)
+    late = simulate(system, [long], schedule).step_s[150]
+    recorder, alone = Recorder(system), Recorder(system)
+    outcome = simulate(system, [long, Request(late, 80, 1)], schedule, passes=recorder)
+    simulate(system, [Request(0.0, 80, 1)], schedule, passes=alone)
+    (between,) = (n for n, (batch, _) in enumerate(recorder.seen) if batch.prefill_rows == 80)
+    assert recorder.seen[between][0] == alone.seen[0][0]
+    assert recorder.stretches[between - 1].spilled_bytes[-1] > 0
+    ours, own = recorder.stretches[between], alone.stretches[0]
+    assert ours.seconds == own.seconds
+    assert ours.traffic(1) == own.traffic(1)
+    # And what had moved stays where it is.
+    assert outcome.traffic.writeback == simulate(system, [long], schedule).traffic.writeback
 
 
 def test_without_prompts_policies_do_not_differ(tiny_system):
