@@ -8,8 +8,7 @@ from hw.errors import InputError
 from hw.params import Machine, Topology
 from hw.presets import preset, topology
 from perfmodel.gpu import DEFAULT_GPU, Gpu, gpu_named
-from perfmodel.kernels import KernelSource, kernel_source
-from perfmodel.kernels.source import BaseSource
+from perfmodel.kernels import BaseSource, KernelSource, kernel_source
 from perfmodel.lookahead import combined_bytes, decide, layer_of
 from perfmodel.memory import Delivery, MemoryTiming, Placement, load_timing, place
 from perfmodel.models import ModelShape, load_model

@@ -1,7 +1,7 @@
 """Three sources of kernel times behind one question, ``time(kernel)``.
 
-- ``BaseSource``: the constants that serving runs on by default (``perfmodel.gpu``); for the H100
-  PCIe card they are assumptions.
+- ``BaseSource`` (``base``): the constants that serving runs on by default; for the H100 PCIe card
+  they are assumptions.
 - ``FittedSource``: rooflines fitted to measurements, with the errors that they had.
 - ``TableSource``: measurements, interpolated; outside them an error, or a roofline on request.
 
@@ -11,149 +11,22 @@ Every answer says what it rests on and how far from a measurement it is.
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
 from hw.errors import InputError
-from perfmodel.gpu import Floats, Gpu, Roofline, gpu_named
-from perfmodel.gpu.peaks import PEAKS, Peaks, peaks_of
+from perfmodel.gpu import PEAKS, STAND_IN, Floats, Peaks, gpu_named, peaks_of
+from perfmodel.kernels.answer import KernelSource, KernelTime
+from perfmodel.kernels.base import BaseSource
 from perfmodel.kernels.fits import Errors, Fit, Fits, shipped_fits
 from perfmodel.kernels.loads import loads
 from perfmodel.kernels.profile_csv import read_profile
 from perfmodel.kernels.queries import Collective, Kernel
 from perfmodel.kernels.table import OutsideMeasured, Table, no_baseline
 
-Status = Literal["measured", "interpolated", "fitted", "extrapolated", "assumed"]
 Outside = Literal["error", "roofline"]
 SOURCES = ("base", "fitted")
-# No public measurements exist of the card on the left: it is taken to be as efficient as the other.
-STAND_IN = {"h100-pcie": "h100-sxm"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class KernelTime:
-    """How long one call takes, and how that is known.
-
-    Attributes:
-        seconds: with operands in the GPU's own memory.
-        start_s, busy_s: with operands that are delivered from elsewhere, what passes before the
-            arithmetic, and the arithmetic, which may overlap delivery. A measured latency does not
-            come apart: there all of it is ``busy_s``, with the reads of the GPU it was measured on.
-        source: ``base``, ``fitted`` or ``table``.
-        status: ``measured``: a measured point itself; ``interpolated`` between measured ones;
-            ``fitted`` by a roofline, inside the sizes that it was fitted to; ``extrapolated`` by
-            a roofline outside them, or because a table does not reach there; ``assumed``: no
-            measurement of this GPU is behind it.
-        distance_octaves: for a table, how many factors of two to the nearest measured size on
-            the axis that is furthest from one; for a roofline, how many the call lies outside
-            the fitted sizes; None where nothing was measured.
-        median_error_pct, p90_error_pct: of points left out, for calls of this kind; None where
-            they are not known: beyond all measurements, or at one.
-    """
-
-    seconds: float
-    start_s: float
-    busy_s: float
-    source: str
-    status: Status
-    provenance: str
-    distance_octaves: float | None
-    median_error_pct: float | None = None
-    p90_error_pct: float | None = None
-
-    def as_dict(self) -> dict[str, object]:
-        """JSON-ready values."""
-        return asdict(self)
-
-
-class KernelSource(Protocol):
-    """What answers.
-
-    Attributes:
-        label: how results name it.
-        provenance: what it rests on as a whole.
-        proportional: whether ``busy_s`` of calls that differ in sizes alone grows with their
-            operations.
-    """
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def provenance(self) -> str: ...
-
-    @property
-    def proportional(self) -> bool: ...
-
-    def time(self, kernel: Kernel) -> KernelTime:
-        """The time of one call.
-
-        Raises:
-            InputError: the source has no answer; says why.
-        """
-
-
-@dataclass(frozen=True)
-class BaseSource:
-    """The constants of the serving model.
-
-    All arithmetic is held against the BF16 peak, and rows are counted as they are, without whole
-    tiles.
-    """
-
-    gpu: Gpu
-    label: str = "base"
-    proportional: bool = True
-
-    @property
-    def provenance(self) -> str:
-        return self.gpu.provenance
-
-    def time(self, kernel: Kernel) -> KernelTime:
-        seconds, start_s, busy_s = self._times(kernel)
-        return KernelTime(
-            seconds=seconds,
-            start_s=start_s,
-            busy_s=busy_s,
-            source=self.label,
-            status="assumed" if self.gpu.name in STAND_IN else "fitted",
-            provenance=self._provenance(kernel),
-            distance_octaves=None,
-        )
-
-    def _times(self, kernel: Kernel) -> tuple[float, float, float]:
-        """The whole, and its two parts."""
-        if isinstance(kernel, Collective):
-            reduce = self.gpu.all_reduce
-            if kernel.op != "all_reduce" or not 2 <= kernel.gpus <= reduce.most_gpus:
-                raise InputError(
-                    f"{kernel}: source base has all_reduce on 2 to {reduce.most_gpus} GPUs alone"
-                )
-            seconds = reduce.seconds(kernel.gpus, kernel.message_bytes)
-            return seconds, 0.0, seconds
-        roofline, peaks = self._rooflines[kernel.NAME], self.gpu.peaks
-        compute_s = kernel.row_flops / peaks.bf16_flops_per_s
-        transfer_s = kernel.data_bytes / peaks.memory_bytes_per_s
-        load = np.array([[compute_s, transfer_s, kernel.items]])
-        return float(roofline.seconds(load)[0]), *roofline.parts(compute_s, kernel.items)
-
-    @property
-    def _rooflines(self) -> dict[str, Roofline]:
-        gpu = self.gpu
-        return {
-            "gemm": gpu.gemm,
-            "moe": gpu.expert,
-            "gqa_decode": gpu.decode_gqa,
-            "gqa_prefill": gpu.prefill,
-            "mla_decode": gpu.decode_mla,
-            "mla_prefill": gpu.prefill,
-        }
-
-    def _provenance(self, kernel: Kernel) -> str:
-        if isinstance(kernel, Collective):
-            return self.gpu.all_reduce.provenance
-        return self.gpu.provenance
 
 
 @dataclass(frozen=True)

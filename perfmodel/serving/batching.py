@@ -58,11 +58,7 @@ class Batcher:
     @property
     def decode_only(self) -> bool:
         """No prompt is in progress, and none can start before a decoding request ends."""
-        return not self._has_prompts
-
-    @property
-    def _has_prompts(self) -> bool:
-        return bool(self._prompts or (self.waiting and self._has_room(self.waiting[0])))
+        return not self._prompts and not (self.waiting and self._has_room(self.waiting[0]))
 
     @property
     def takes_arrivals(self) -> bool:

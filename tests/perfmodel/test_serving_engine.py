@@ -6,7 +6,7 @@ import pytest
 from hw.errors import InputError
 from perfmodel.serving import POLICIES, Request, Schedule, Serial, metrics, poisson, simulate
 from perfmodel.serving.metrics import gaps as gaps_of
-from tests.perfmodel import reference
+from tests.perfmodel import reference_loop
 
 LOAD = [
     Request(0.0, 700, 30),
@@ -39,7 +39,7 @@ def test_equals_the_reference_loop(
     limits = {"max_batch": max_batch, "token_budget": 512, "chunk": chunk}
     outcome = simulate(system, LOAD, Schedule(policy=policy, **limits))
     serial = policy == Serial()
-    first, finish, gaps, moved = reference.serve(system, LOAD, serial=serial, **limits)
+    first, finish, gaps, moved = reference_loop.serve(system, LOAD, serial=serial, **limits)
 
     assert list(outcome.rejected) == [3]
     for index in range(len(LOAD)):

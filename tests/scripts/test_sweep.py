@@ -51,14 +51,15 @@ def test_sweep_tells_what_kernels_rest_on(capsys, tmp_path):
 
 def test_serve_takes_a_load_in_place_of_a_rate(capsys, tmp_path):
     rates = {}
-    for name in ("0.5", "1.0"):
-        arguments = ["--load", name, "--out", str(tmp_path), "--json"]
+    for name, policy in (("0.5", "mixed"), ("1.0", "mixed"), ("1.00", "serial")):
+        arguments = ["--load", name, "--policy", policy, "--out", str(tmp_path), "--json"]
         assert main([*SERVE, *arguments]) == 0
         words = json.loads(capsys.readouterr().out)["load"]
         assert words.startswith("20 requests, Poisson, ")
         assert words.endswith(f" a second, load {float(name):g}")
         rates[name] = float(words.split(", ")[2].split()[0])
     assert rates["1.0"] == pytest.approx(2 * rates["0.5"], rel=1e-4)
+    assert rates["1.0"] == rates["1.00"]  # load 1 is that of mixed, whatever the policy
 
 
 def test_serve_takes_policy_limits_and_warmup(capsys, tmp_path):
