@@ -180,7 +180,9 @@ def pass_seconds(
         h, loc = from_hbf / model.layers, crossing / model.layers
         attention_s = max(compute, h / hbf, (h + loc) / (direct + link_b), loc / hbm)
         if decode:
-            attention_s += kernel.start_s + kernel.item_s * len(decode) * shape.work_items
+            attention_s += kernel.start_s + kernel.item_s * len(decode) * getattr(
+                shape, "kv_heads", 1
+            )
         if prefill:
             attention_s += gpu.prefill.start_s
         seconds += attention_s + gpu.layer_overhead_s
