@@ -1,18 +1,19 @@
 """A complete system under study: model, package, memory timing and GPU."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 from hw.errors import InputError
 from hw.params import Machine, Topology
 from hw.presets import preset, topology
-from perfmodel.gpu import DEFAULT_GPU, SOURCE, Gpu, gpu_named
+from perfmodel.gpu import DEFAULT_GPU, Gpu, gpu_named
+from perfmodel.kernels import BaseSource, KernelSource, kernel_source
 from perfmodel.lookahead import combined_bytes, decide, layer_of
 from perfmodel.memory import Delivery, MemoryTiming, Placement, load_timing, place
 from perfmodel.models import ModelShape, load_model
+from perfmodel.models.routing import ROUTINGS, Routing, Touched, touched_experts
 
-Routing = Literal["balanced", "uniform"]
 # Whether the early choice is made: at no cost, as in the DASH paper, with the cost of its weight,
 # or not at all.
 LOOKAHEAD = {"free": (True, False), "charged": (True, True), "off": (False, False)}
@@ -23,8 +24,8 @@ class System:
     """``gpus`` GPUs, each with a package of its own, that serve one model together.
 
     Attributes:
-        routing: ``balanced`` activates ``min(N, k * rows)`` experts; ``uniform`` the expected
-            number of distinct experts when every row draws its k at random.
+        kernels: times of GPU kernels; None for the constants of ``gpu``.
+        routing: how rows choose experts: ``balanced``, or ``iid`` at random.
         lookahead: use the early top-k where the router allows it.
         charge_lookahead: count what it costs: room and reads of the combined weight, in both
             memories and sharded over the GPUs, the second read of the router, the products, and
@@ -38,6 +39,7 @@ class System:
     gpu: Gpu
     machine: Machine
     gpus: int = 1
+    kernels: KernelSource | None = None
     routing: Routing = "balanced"
     lookahead: bool = True
     charge_lookahead: bool = False
@@ -54,6 +56,10 @@ class System:
     @cached_property
     def delivery(self) -> Delivery:
         return Delivery(self.topology, self.timing)
+
+    @cached_property
+    def kernel_source(self) -> KernelSource:
+        return self.kernels or BaseSource(self.gpu)
 
     @cached_property
     def chooses_early(self) -> bool:
@@ -78,12 +84,21 @@ class System:
             decode_kv_budget_bytes=self.decode_kv_budget_bytes,
         )
 
-    def active_experts(self, rows: int) -> float:
-        """Distinct experts that ``rows`` tokens activate in one layer."""
-        n, k = self.model.routed_experts, self.model.experts_per_token
-        if self.routing == "balanced":
-            return min(n, k * rows)
-        return n * (1 - (1 - k / n) ** rows)
+    @cached_property
+    def touched_experts(self) -> Callable[[int], Touched]:
+        """Distinct experts that a number of rows touches in one layer, with probabilities."""
+        model = self.model
+        return touched_experts(self.routing, model.routed_experts, model.experts_per_token)
+
+    def on(self, topology_name: str) -> "System":
+        """The same system with other links.
+
+        Raises:
+            InputError: the name is unknown, or the model does not fit.
+        """
+        other = replace(self, topology=topology(topology_name))
+        other.placement.check(self.model.name, topology_name)
+        return other
 
     def labels(self) -> dict[str, str | int | None]:
         """What a result says about where it comes from.
@@ -101,8 +116,8 @@ class System:
             "timing_provenance": self.timing.provenance,
             "timing_extrapolation": self.timing.extrapolation(expert_bytes / share),
             "gpu": self.gpu.name,
-            "gpu_kernels": SOURCE,
-            "gpu_provenance": self.gpu.provenance,
+            "gpu_kernels": self.kernel_source.label,
+            "gpu_provenance": self.kernel_source.provenance,
             "tp": self.gpus,
             "interconnect_provenance": reduce.provenance if self.gpus > 1 else None,
             "routing": self.routing,
@@ -123,8 +138,10 @@ def build_system(
     topology_name: str,
     timing: str = "link-limited",
     gpu: str = DEFAULT_GPU,
+    kernels: str = "base",
+    outside: str = "error",
     tp: int = 1,
-    routing: Routing = "balanced",
+    routing: str = "balanced",
     lookahead: str = "free",
     decode_kv_budget_bytes: int | None = None,
 ) -> System:
@@ -135,6 +152,9 @@ def build_system(
     """
     if lookahead not in LOOKAHEAD:
         raise InputError(f"lookahead is {lookahead!r}: must be {', '.join(LOOKAHEAD)}")
+    rows = next((known for known in ROUTINGS if known == routing), None)
+    if rows is None:
+        raise InputError(f"routing is {routing!r}: must be {', '.join(ROUTINGS)}")
     early, charged = LOOKAHEAD[lookahead]
     machine = preset("paper")
     system = System(
@@ -144,7 +164,8 @@ def build_system(
         gpu=gpu_named(gpu),
         machine=machine,
         gpus=tp,
-        routing=routing,
+        kernels=kernel_source(kernels, gpu=gpu.lower(), outside=outside),
+        routing=rows,
         lookahead=early,
         charge_lookahead=charged,
         decode_kv_budget_bytes=decode_kv_budget_bytes,

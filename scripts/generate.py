@@ -6,6 +6,7 @@ import typer
 
 from hw.presets import TOPOLOGIES
 from perfmodel.gpu import DEFAULT_GPU, GPUS
+from perfmodel.kernels import SOURCES
 from perfmodel.models import MODELS
 from perfmodel.report.tables import generate_report
 from perfmodel.serving import generate as run_batch
@@ -29,6 +30,16 @@ Timing = Annotated[
     ),
 ]
 Gpu = Annotated[str, typer.Option(help=f"GPU: {', '.join(GPUS)}.")]
+Kernels = Annotated[
+    str,
+    typer.Option(
+        help=f"Times of GPU kernels: {', '.join(SOURCES)}, or the path of a profile of that GPU (a "
+        "CSV or a folder of them); `pagewave kernel` tells one."
+    ),
+]
+Outside = Annotated[
+    str, typer.Option(help="Where a profile has no measurements around: error or roofline.")
+]
 TensorParallel = Annotated[
     int, typer.Option("--tp", help="GPUs that share the model, each with a package of its own.")
 ]
@@ -50,6 +61,8 @@ def generate(
     input_len: Annotated[int, typer.Option(help="Prompt tokens of each sequence.")],
     output_len: Annotated[int, typer.Option(help="Output tokens of each sequence.")],
     gpu: Gpu = DEFAULT_GPU,
+    kernels: Kernels = "base",
+    outside: Outside = "error",
     tp: TensorParallel = 1,
     lookahead: Lookahead = "free",
     json: Json = False,
@@ -65,7 +78,14 @@ def generate(
     --timing link-limited --batch 4 --input-len 1024 --output-len 128
     """
     system = build_system(
-        model=model, topology_name=topology, timing=timing, gpu=gpu, tp=tp, lookahead=lookahead
+        model=model,
+        topology_name=topology,
+        timing=timing,
+        gpu=gpu,
+        kernels=kernels,
+        outside=outside,
+        tp=tp,
+        lookahead=lookahead,
     )
     result = run_batch(system, batch=batch, input_len=input_len, output_len=output_len).as_dict()
     if json:

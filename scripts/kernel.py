@@ -7,9 +7,9 @@ import typer
 from rich.table import Table
 
 from hw.errors import InputError
+from perfmodel.gpu.peaks import PEAKS
 from perfmodel.kernels import KERNELS, SOURCES, Kernel, KernelTime, kernel_named, kernel_source
 from perfmodel.kernels.fits import load_fits
-from perfmodel.kernels.peaks import PEAKS
 from scripts import console
 from scripts.generate import Json
 
@@ -40,7 +40,7 @@ def kernel(
 ) -> None:
     """Time one kernel, from a roofline or from measurements.
 
-    base: the constants of the serving model. fitted: rooflines fitted to published
+    base: the constants that serving runs on by default. fitted: rooflines fitted to published
     measurements. A profile is interpolated inside its measurements and nowhere
     else. The answer says what it rests on, how far from a measurement it is, and what
     errors points had that were left out.
@@ -88,6 +88,10 @@ def kernel_report(call: Kernel, answer: KernelTime) -> Table:
     """The time and what it rests on."""
     table = Table(title=str(call), show_header=False)
     table.add_row("time", f"{1e6 * answer.seconds:,.3f} us")
+    table.add_row(
+        "operands from elsewhere",
+        f"{1e6 * answer.start_s:,.3f} us, then {1e6 * answer.busy_s:,.3f} us beside their delivery",
+    )
     table.add_row("source", answer.source)
     table.add_row("status", answer.status)
     if answer.distance_octaves is not None:

@@ -19,6 +19,7 @@ from scripts.measure import measure
 from scripts.profile_gpu import profile_gpu
 from scripts.serve import serve
 from scripts.simulate import simulate
+from scripts.sweep import sweep
 from scripts.trace import trace
 
 app = typer.Typer(
@@ -49,7 +50,7 @@ def _options(
 
 for verb in (
     simulate, calibrate, measure, cells,
-    generate, serve, trace, lookahead,
+    generate, serve, sweep, trace, lookahead,
     kernel, import_profile, fit_kernels, profile_gpu,
     demo,
 ):  # fmt: skip

@@ -10,11 +10,30 @@ from perfmodel.files import check_writable
 from perfmodel.gpu import DEFAULT_GPU
 from perfmodel.report import write_folder
 from perfmodel.report.tables import serve_report
-from perfmodel.serving import MAX_BATCH, Request, load_trace, poisson
 from perfmodel.serving import serve as run_load
 from perfmodel.system import build_system
 from scripts import console
-from scripts.generate import Gpu, Json, Lookahead, Model, TensorParallel, Timing, Topology
+from scripts.generate import (
+    Gpu,
+    Json,
+    Kernels,
+    Lookahead,
+    Model,
+    Outside,
+    TensorParallel,
+    Timing,
+    Topology,
+)
+from scripts.load_options import LoadOptions
+from scripts.schedule_options import (
+    DEFAULT,
+    Budget,
+    Chunk,
+    MaxBatch,
+    Policy,
+    Routing,
+    chosen_schedule,
+)
 
 
 def serve(
@@ -33,6 +52,13 @@ def serve(
     rate: Annotated[
         float | None, typer.Option(help="Without trace: requests a second, on average (Poisson).")
     ] = None,
+    load: Annotated[
+        float | None,
+        typer.Option(
+            help="In place of --rate: a fraction of the rate at which RelayOnly works off a "
+            "backlog of such requests under the policy mixed."
+        ),
+    ] = None,
     input_len: Annotated[
         int | None, typer.Option(help="Without trace: prompt tokens of each request.")
     ] = None,
@@ -40,18 +66,27 @@ def serve(
         int | None, typer.Option(help="Without trace: output tokens of each request.")
     ] = None,
     gpu: Gpu = DEFAULT_GPU,
+    kernels: Kernels = "base",
+    outside: Outside = "error",
     tp: TensorParallel = 1,
     lookahead: Lookahead = "free",
-    max_batch: Annotated[int, typer.Option(help="Requests that run at once, at most.")] = MAX_BATCH,
+    policy: Policy = DEFAULT.policy.name,
+    max_batch: MaxBatch = DEFAULT.max_batch,
+    budget: Budget = DEFAULT.token_budget,
+    chunk: Chunk = DEFAULT.chunk,
+    routing: Routing = "balanced",
+    warmup: Annotated[
+        int, typer.Option(help="First requests of the load that metrics leave out.")
+    ] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the Poisson load.")] = 0,
     json: Json = False,
 ) -> None:
     """Serve a load with continuous batching; latencies as vLLM reports them.
 
     The load is a trace, or --requests equal requests that arrive at random.
-    Prompts are processed in chunks beside running decodes, at most 2,048
-    tokens an iteration. A request that exceeds the context of the model is
-    rejected and counted as failed.
+    Prompts are processed in chunks, beside running decodes or in passes of
+    their own. A request that exceeds the context of the model is rejected
+    and counted as failed.
 
     Try, and then with --topology relay-only:
 
@@ -60,17 +95,40 @@ def serve(
     --input-len 4096 --output-len 128 --out build/serve
     """
     check_writable("out", out, folder=True)
-    load = _load(trace, limit, requests, rate, input_len, output_len, seed)
-    system = build_system(
-        model=model, topology_name=topology, timing=timing, gpu=gpu, tp=tp, lookahead=lookahead
+    schedule = chosen_schedule(policy, max_batch, budget, chunk)
+    chosen = LoadOptions(
+        trace=trace,
+        limit=limit,
+        requests=requests,
+        rate=rate,
+        load=load,
+        input_len=input_len,
+        output_len=output_len,
     )
-    with console.progress("requests", len(load)) as show:
+    system = build_system(
+        model=model,
+        topology_name=topology,
+        timing=timing,
+        gpu=gpu,
+        kernels=kernels,
+        outside=outside,
+        tp=tp,
+        routing=routing,
+        lookahead=lookahead,
+    )
+    stream, words = chosen.stream(system, schedule, seed)
+    if not 0 <= warmup < len(stream):
+        raise InputError(
+            f"warmup is {warmup}: must be 0 to {len(stream) - 1}, less than the requests"
+        )
+    with console.progress("requests", len(stream)) as show:
         result = run_load(
             system,
-            load,
-            max_batch=max_batch,
+            stream,
+            schedule,
+            warmup=warmup,
             seed=seed,
-            load=_describe(trace, limit, rate, len(load)),
+            load=words,
             progress=lambda done, _: show(done),
         )
     folder = write_folder(result, out)
@@ -80,40 +138,3 @@ def serve(
         console.print_json(result.values)
     else:
         console.out.print(serve_report(result.values))
-
-
-def _describe(trace: Path | None, limit: int | None, rate: float | None, requests: int) -> str:
-    if trace is not None:
-        return f"{'all' if limit is None else 'first'} {requests} requests of {trace.name}"
-    return f"{requests} requests, Poisson, {rate:g} a second"
-
-
-def _load(
-    trace: Path | None,
-    limit: int | None,
-    requests: int | None,
-    rate: float | None,
-    input_len: int | None,
-    output_len: int | None,
-    seed: int,
-) -> list[Request]:
-    """The load: a trace, or all four numbers of a Poisson load."""
-    numbers = {
-        "--requests": requests,
-        "--rate": rate,
-        "--input-len": input_len,
-        "--output-len": output_len,
-    }
-    given = [flag for flag, value in numbers.items() if value is not None]
-    if trace is not None:
-        if given:
-            raise InputError(f"{given[0]} and --trace: give a trace or a Poisson load, not both")
-        return load_trace(trace, limit)
-    if limit is not None:
-        raise InputError(f"--limit is {limit}: only a --trace can be limited; use --requests")
-    if requests is None or rate is None or input_len is None or output_len is None:
-        missing = next(flag for flag in numbers if flag not in given)
-        raise InputError(f"{missing} is missing: give --trace FILE, or all of {', '.join(numbers)}")
-    return poisson(
-        requests=requests, rate=rate, input_len=input_len, output_len=output_len, seed=seed
-    )

@@ -1,6 +1,20 @@
-"""GPU kernel timing."""
+"""GPUs: their peaks, the roofline, and the constants of the serving model."""
 
-from perfmodel.gpu.devices import DEFAULT_GPU, GPUS, gpu_named
-from perfmodel.gpu.roofline import SOURCE, AllReduce, Gpu, Kernel
+from perfmodel.gpu.devices import DEFAULT_GPU, GPUS, STAND_IN, gpu_named
+from perfmodel.gpu.gpu import AllReduce, Gpu
+from perfmodel.gpu.peaks import PEAKS, Peaks, peaks_of
+from perfmodel.gpu.roofline import Floats, Roofline
 
-__all__ = ["DEFAULT_GPU", "GPUS", "SOURCE", "AllReduce", "Gpu", "Kernel", "gpu_named"]
+__all__ = [
+    "DEFAULT_GPU",
+    "GPUS",
+    "PEAKS",
+    "STAND_IN",
+    "AllReduce",
+    "Floats",
+    "Gpu",
+    "Peaks",
+    "Roofline",
+    "gpu_named",
+    "peaks_of",
+]

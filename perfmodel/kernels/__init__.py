@@ -1,9 +1,10 @@
 """GPU kernel times from three sources behind one interface.
 
     queries         the kernels that can be asked for: columns, operations, bytes
-    source          base constants, fitted rooflines, measured tables; what an answer says
-    peaks           published peaks of the GPUs
-    roofline        the form of the fits; ``fit`` and ``refit`` find their parameters
+    calls           the kernels that serving a model is made of
+    answer          what an answer says
+    source          fitted rooflines and measured tables; ``base`` constants
+    loads           what a roofline is asked with; ``fit`` and ``refit`` find its parameters
     fits            the file of parameters and errors, ``fits.json``
     table           interpolation; ``holdout`` measures its errors
     profile_csv     the format of measured tables
@@ -11,9 +12,11 @@
     profiler        measuring one's own GPU
     report          the table of errors in the documentation
 
-The serving model has its own constants (``perfmodel.gpu``), here source ``base``.
+The roofline itself, published peaks and the constants of source ``base`` are in ``perfmodel.gpu``.
 """
 
+from perfmodel.kernels.answer import KernelSource, KernelTime
+from perfmodel.kernels.base import BaseSource
 from perfmodel.kernels.queries import (
     KERNELS,
     Collective,
@@ -26,12 +29,13 @@ from perfmodel.kernels.queries import (
     Moe,
     kernel_named,
 )
-from perfmodel.kernels.source import SOURCES, KernelSource, KernelTime, kernel_source
+from perfmodel.kernels.source import SOURCES, kernel_source
 from perfmodel.kernels.table import OutsideMeasured
 
 __all__ = [
     "KERNELS",
     "SOURCES",
+    "BaseSource",
     "Collective",
     "Gemm",
     "GqaDecode",

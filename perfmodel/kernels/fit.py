@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from perfmodel.kernels.roofline import Floats, Roofline
+from perfmodel.gpu import Floats, Roofline
 
 Mask = npt.NDArray[np.bool_]
 _STEPS = 40

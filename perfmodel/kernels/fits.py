@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hw.errors import InputError
 from perfmodel.files import write_atomically
+from perfmodel.gpu import Floats, Roofline
 from perfmodel.kernels.queries import Kernel
-from perfmodel.kernels.roofline import Floats, Roofline
 
 SHIPPED = Path(__file__).parent / "fits.json"
 QUANTILES = np.linspace(0, 1, 21)

@@ -10,7 +10,7 @@ import itertools
 
 import numpy as np
 
-from perfmodel.kernels.roofline import Floats
+from perfmodel.gpu import Floats
 from perfmodel.kernels.table import MOST_GAP, Grid
 
 _REACH = MOST_GAP * (1 + 1e-9)  # sizes like 4097 beside 1024 do not count, rounding does

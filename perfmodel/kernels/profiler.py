@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hw.errors import InputError
+from perfmodel.kernels.calls import ModelCalls
 from perfmodel.kernels.profile_csv import Measurement, ProfileFile, write_profile_file
 from perfmodel.kernels.queries import Gemm, GqaDecode, GqaPrefill, Kernel
 from perfmodel.models import ModelShape
@@ -42,14 +43,10 @@ def enumerate_shapes(model: ModelShape, gpus: int = 1) -> list[Kernel]:
         raise InputError(
             f"tp is {gpus}: must divide the {attention.query_heads} attention heads of {model.name}"
         )
-    head = (-(-model.vocab // gpus), model.hidden)
-    if isinstance(attention, Gqa):
-        fused = sum(matrix.outputs for matrix in attention.qkv) // gpus
-        widths = {head, (fused, model.hidden), (model.hidden, attention.output[0].inputs // gpus)}
-    elif gpus == 1:
-        widths = {(m.outputs, m.inputs) for m in attention.qkv + attention.output} | {head}
-    else:
+    if gpus > 1 and not isinstance(attention, Gqa):
         raise InputError(f"tp is {gpus}: must be 1 for {model.name}, which has latent attention")
+    serving = ModelCalls(model, gpus)
+    widths = {*serving.qkv, *serving.output, *serving.head}
     rows = _powers(1, _MOST_ROWS)
     calls: list[Kernel] = [
         Gemm(dtype="bf16", m=m, n=n, k=k) for (n, k), m in itertools.product(sorted(widths), rows)

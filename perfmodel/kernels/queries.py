@@ -84,6 +84,11 @@ class Kernel:
         raise NotImplementedError
 
     @property
+    def row_flops(self) -> float:
+        """Operations on the rows there are, where ``flops`` counts whole tiles of them."""
+        return self.flops
+
+    @property
     def data_bytes(self) -> float:
         raise NotImplementedError
 
@@ -198,6 +203,10 @@ class Moe(Kernel):
         active = self.items
         tiles = -(-self.rows / active // self.TILE_ROWS)
         return 2 * self._expert_params * active * tiles * self.TILE_ROWS
+
+    @property
+    def row_flops(self) -> float:
+        return 2 * self._expert_params * self.rows
 
     @property
     def data_bytes(self) -> float:

@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hw.errors import InputError
+from perfmodel.gpu import Floats, Roofline
+from perfmodel.gpu.peaks import Peaks, peaks_of
 from perfmodel.kernels.fit import fit_roofline, relative_errors
 from perfmodel.kernels.fits import Errors, Fit, Fits, Parameters
 from perfmodel.kernels.holdout import all_axes_errors, one_axis_errors
-from perfmodel.kernels.peaks import Peaks, peaks_of
+from perfmodel.kernels.loads import loads
 from perfmodel.kernels.profile_csv import Measurement, ProfileFile
 from perfmodel.kernels.queries import Kernel
-from perfmodel.kernels.roofline import Floats, Roofline, loads
 from perfmodel.kernels.table import Grid
 
 _MOST_FITTED = 2000  # measurements to one fit: more change its digits and not its errors

@@ -1,7 +1,7 @@
 """Three sources of kernel times behind one question, ``time(kernel)``.
 
-- ``BaseSource``: the constants that the serving model runs on (``perfmodel.gpu``); for the H100
-  PCIe card they are assumptions.
+- ``BaseSource`` (``base``): the constants that serving runs on by default; for the H100 PCIe card
+  they are assumptions.
 - ``FittedSource``: rooflines fitted to measurements, with the errors that they had.
 - ``TableSource``: measurements, interpolated; outside them an error, or a roofline on request.
 
@@ -11,114 +11,22 @@ Every answer says what it rests on and how far from a measurement it is.
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
 from hw.errors import InputError
-from perfmodel.gpu import Gpu, gpu_named
-from perfmodel.gpu import Kernel as GpuKernel
+from perfmodel.gpu import PEAKS, STAND_IN, Floats, Peaks, gpu_named, peaks_of
+from perfmodel.kernels.answer import KernelSource, KernelTime
+from perfmodel.kernels.base import BaseSource
 from perfmodel.kernels.fits import Errors, Fit, Fits, shipped_fits
-from perfmodel.kernels.peaks import PEAKS, Peaks, peaks_of
+from perfmodel.kernels.loads import loads
 from perfmodel.kernels.profile_csv import read_profile
 from perfmodel.kernels.queries import Collective, Kernel
-from perfmodel.kernels.roofline import Floats, loads
 from perfmodel.kernels.table import OutsideMeasured, Table, no_baseline
 
-Status = Literal["measured", "interpolated", "fitted", "extrapolated", "assumed"]
 Outside = Literal["error", "roofline"]
 SOURCES = ("base", "fitted")
-# No public measurements exist of the card on the left: it is taken to be as efficient as the other.
-STAND_IN = {"h100-pcie": "h100-sxm"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class KernelTime:
-    """How long one call takes, and how that is known.
-
-    Attributes:
-        source: ``base``, ``fitted`` or ``table``.
-        status: ``measured``: a measured point itself; ``interpolated`` between measured ones;
-            ``fitted`` by a roofline, inside the sizes that it was fitted to; ``extrapolated`` by
-            a roofline outside them, or because a table does not reach there; ``assumed``: no
-            measurement of this GPU is behind it.
-        distance_octaves: for a table, how many factors of two to the nearest measured size on
-            the axis that is furthest from one; for a roofline, how many the call lies outside
-            the fitted sizes; None where nothing was measured.
-        median_error_pct, p90_error_pct: of points left out, for calls of this kind; None where
-            they are not known: beyond all measurements, or at one.
-    """
-
-    seconds: float
-    source: str
-    status: Status
-    provenance: str
-    distance_octaves: float | None
-    median_error_pct: float | None = None
-    p90_error_pct: float | None = None
-
-    def as_dict(self) -> dict[str, object]:
-        """JSON-ready values."""
-        return asdict(self)
-
-
-class KernelSource(Protocol):
-    """What answers."""
-
-    def time(self, kernel: Kernel) -> KernelTime:
-        """The time of one call.
-
-        Raises:
-            InputError: the source has no answer; says why.
-        """
-
-
-@dataclass(frozen=True)
-class BaseSource:
-    """The constants of the serving model, with operands in the GPU's own memory.
-
-    All arithmetic is held against the BF16 peak, as there.
-    """
-
-    gpu: Gpu
-
-    def time(self, kernel: Kernel) -> KernelTime:
-        return KernelTime(
-            seconds=self._seconds(kernel),
-            source="base",
-            status="assumed" if self.gpu.name in STAND_IN else "fitted",
-            provenance=self._provenance(kernel),
-            distance_octaves=None,
-        )
-
-    def _seconds(self, kernel: Kernel) -> float:
-        if isinstance(kernel, Collective):
-            reduce = self.gpu.all_reduce
-            if kernel.op != "all_reduce" or not 2 <= kernel.gpus <= reduce.most_gpus:
-                raise InputError(
-                    f"{kernel}: source base has all_reduce on 2 to {reduce.most_gpus} GPUs alone"
-                )
-            return reduce.seconds(kernel.gpus, kernel.message_bytes)
-        return self.gpu.seconds(
-            self._kernels[kernel.NAME], kernel.flops, kernel.data_bytes, kernel.items
-        )
-
-    @property
-    def _kernels(self) -> dict[str, GpuKernel]:
-        gpu = self.gpu
-        return {
-            "gemm": gpu.gemm,
-            "moe": gpu.expert,
-            "gqa_decode": gpu.decode_gqa,
-            "gqa_prefill": gpu.prefill,
-            "mla_decode": gpu.decode_mla,
-            "mla_prefill": gpu.prefill,
-        }
-
-    def _provenance(self, kernel: Kernel) -> str:
-        if isinstance(kernel, Collective):
-            return self.gpu.all_reduce.provenance
-        return self.gpu.provenance
 
 
 @dataclass(frozen=True)
@@ -127,6 +35,14 @@ class FittedSource:
 
     gpu: str
     fits: Fits
+    label: str = "fitted"
+    proportional: bool = True
+
+    @property
+    def provenance(self) -> str:
+        if self.gpu in STAND_IN and not any(fit.gpu == self.gpu for fit in self.fits.fits):
+            return f"rooflines of {STAND_IN[self.gpu]} at the peaks of {self.gpu}: assumed"
+        return "rooflines fitted to measurements"
 
     @cached_property
     def peaks(self) -> Peaks:
@@ -144,11 +60,17 @@ class FittedSource:
         if fit is None:
             words = " ".join((kernel.NAME, *kernel.labels))
             raise InputError(f"{kernel}: no roofline is fitted to {words} on gpu {self.gpu!r}")
-        seconds = float(fit.parameters.roofline().seconds(loads([kernel], self.peaks))[0])
+        roofline, load = fit.parameters.roofline(), loads([kernel], self.peaks)
+        seconds = float(roofline.seconds(load)[0])
+        start_s, busy_s = roofline.parts(float(load[0, 0]), kernel.items)
+        if isinstance(kernel, Collective):
+            start_s, busy_s = 0.0, seconds
         if fit.gpu != self.gpu:
             return KernelTime(
                 seconds=seconds,
-                source="fitted",
+                start_s=start_s,
+                busy_s=busy_s,
+                source=self.label,
                 status="assumed",
                 provenance=f"assumed: as efficient at its peaks as {fit.gpu}: {fit.source}",
                 distance_octaves=None,
@@ -156,7 +78,9 @@ class FittedSource:
         outside = fit.octaves_outside(kernel)
         return KernelTime(
             seconds=seconds,
-            source="fitted",
+            start_s=start_s,
+            busy_s=busy_s,
+            source=self.label,
             status="extrapolated" if outside else "fitted",
             provenance=f"roofline fitted to {fit.source}",
             distance_octaves=outside,
@@ -193,6 +117,9 @@ class TableSource:
         only: type[Kernel] | None = None,
     ) -> None:
         files = read_profile(path, only)
+        self.label = str(path)
+        self.provenance = "; ".join(dict.fromkeys(file.source for file in files))
+        self.proportional = False
         gpu = files[0].gpu
         self.fitted = FittedSource(gpu, fits) if gpu in PEAKS else None
         if outside == "roofline" and self.fitted is None:
@@ -218,6 +145,8 @@ class TableSource:
         exact = found.distance_octaves == 0
         return KernelTime(
             seconds=found.seconds,
+            start_s=0.0,
+            busy_s=found.seconds,
             source="table",
             status="measured" if exact else "interpolated",
             provenance=self.table.sources[kernel.NAME],

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hw.errors import InputError
+from perfmodel.gpu import Floats
 from perfmodel.kernels.profile_csv import Measurement, ProfileFile
 from perfmodel.kernels.queries import Kernel
-from perfmodel.kernels.roofline import Floats
 
 MOST_GAP = 4.0
 Group = tuple[str, tuple[str | int, ...]]  # kernel, and what its calls have in common

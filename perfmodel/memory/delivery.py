@@ -28,8 +28,8 @@ class ExpertDelivery:
 
     start_s: float
     transfer_s: float
-    direct_experts: float
-    relay_experts: float
+    direct_experts: int
+    relay_experts: int
     traffic: Traffic
 
     @property
@@ -95,41 +95,19 @@ class Delivery:
     # Whole experts ------------------------------------------------------------------------------
 
     def experts(
-        self, count: float, expert_bytes: int, shared_bytes: int, hidden_s: float
+        self, count: int, expert_bytes: int, shared_bytes: int, hidden_s: float
     ) -> ExpertDelivery:
         """Deliver ``count`` routed experts and, if it has bytes, one shared block.
 
+        The best of all assignments is taken: how many experts go Direct, and where the shared
+        block.
+
         Args:
-            count: activated experts; a fraction (an expected value) takes the mean of its
-                neighbours, weighted.
+            count: distinct experts.
             expert_bytes: bytes of one expert.
             shared_bytes: bytes of the shared expert block, moved as one more item; 0 for none.
             hidden_s: how much of the first-byte latency earlier work hides.
         """
-        low = int(count)
-        share = count - low
-        first = self._assign(low, expert_bytes, shared_bytes, hidden_s)
-        if not share:
-            return first
-        second = self._assign(low + 1, expert_bytes, shared_bytes, hidden_s)
-        direct = round((1 - share) * first.traffic.direct + share * second.traffic.direct)
-        total = round((1 - share) * first.traffic.hbf_read + share * second.traffic.hbf_read)
-
-        def mean(a: float, b: float) -> float:
-            return (1 - share) * a + share * b
-
-        return ExpertDelivery(
-            start_s=mean(first.start_s, second.start_s),
-            transfer_s=mean(first.transfer_s, second.transfer_s),
-            direct_experts=mean(first.direct_experts, second.direct_experts),
-            relay_experts=mean(first.relay_experts, second.relay_experts),
-            traffic=Traffic(direct=direct, relay=total - direct),
-        )
-
-    def _assign(
-        self, count: int, expert_bytes: int, shared_bytes: int, hidden_s: float
-    ) -> ExpertDelivery:
-        """The best of all assignments: how many experts go Direct, and where the shared block."""
         direct = np.arange(count + 1) if self.topology.relay else np.array([count])
         if not self.topology.direct:
             direct = np.array([0])

@@ -47,11 +47,6 @@ class Gqa:
         return min(gpus, self.kv_heads)
 
     @property
-    def work_items(self) -> int:
-        """Independent decode work items of one sequence (one per KV head)."""
-        return self.kv_heads
-
-    @property
     def decode_flops(self) -> int:
         """Operations for one new token against one token of context, in one layer."""
         return 4 * self.query_heads * self.head_dim
@@ -117,10 +112,6 @@ class Mla:
 
     def kv_shards(self, gpus: int) -> int:
         """The latent serves all heads: every GPU keeps all of it."""
-        return 1
-
-    @property
-    def work_items(self) -> int:
         return 1
 
     @property

@@ -69,6 +69,7 @@ class Precision:
     norm_bytes: int
     router_bias_bytes: int
     scale_rule: ScaleRule
+    arithmetic: str = "bf16"  # of GEMMs and experts, as ``perfmodel.kernels`` names it
 
     def weight_bytes(self, matrices: tuple[Linear, ...]) -> int:
         """Bytes of the matrices themselves, without their scales."""
@@ -98,6 +99,7 @@ FP8_BLOCK = Precision(
     norm_bytes=2,
     router_bias_bytes=4,
     scale_rule=BlockScales(),
+    arithmetic="fp8_block",
 )
 INT8_COLUMN = Precision(
     label="INT8-mixed",

@@ -57,13 +57,17 @@ def serve_report(values: dict[str, Any]) -> Group:
 
     latency = Table()
     latency.add_column("latency (ms)", no_wrap=True)
-    statistics = ("mean", "median", "std", "p90", "p99")
+    statistics = ("mean", "median", "std", "p90", "p95", "p99")
     for statistic in statistics:
         latency.add_column(statistic, justify="right", no_wrap=True)
     for key, label in _LATENCIES.items():
         cells = [f"{values[f'{statistic}_{key}_ms']:,.1f}" for statistic in statistics]
         latency.add_row(label, *cells)
-    work = f"{values['load']}; at most {values['max_batch']} running, seed {values['seed']}"
+    work = (
+        f"{values['load']}, the first {values['warmup']} not measured, seed {values['seed']}; "
+        f"{values['policy']}, at most {values['max_batch']} running, {values['token_budget']:,} "
+        f"tokens in a pass, chunks of {values['chunk']:,}; {values['routing']} routing"
+    )
     return Group(_title(values), done, latency, _notes(values, work))
 
 
@@ -86,11 +90,26 @@ def _notes(values: dict[str, Any], work: str) -> Text:
         f"{values['tp']} x {values['gpu']}, {values['gpu_kernels']}: {values['gpu_provenance']}",
         f"memory: {values['timing_provenance']}",
     ]
+    if values["gpu_kernels"] != "base":
+        lines += kernel_lines(values["kernels"])
     if values["interconnect_provenance"]:
         lines.append(f"between GPUs: {values['interconnect_provenance']}")
     if values["timing_extrapolation"]:
         lines.append(f"extrapolated: {values['timing_extrapolation']}")
     return Text("\n".join(lines), style="dim")
+
+
+def kernel_lines(kernels: list[dict[str, Any]]) -> list[str]:
+    """What the least sure answers of each kernel rest on."""
+    lines = []
+    for row in kernels:
+        words = [] if row["status"] == "assumed" else [row["status"]]
+        if row["distance_octaves"]:
+            words.append(f"up to {row['distance_octaves']:.2f} octaves from a measured size")
+        if row["p90_error_pct"] is not None:
+            words.append(f"90 % of errors below {row['p90_error_pct']:.1f} %")
+        lines.append(f"{row['kernel']}: {', '.join([*words, row['provenance']])}")
+    return lines
 
 
 def _moved(values: dict[str, Any]) -> list[tuple[str, int]]:

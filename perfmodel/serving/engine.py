@@ -1,9 +1,9 @@
-"""The serving loop: arrivals, iterations, finishing times.
+"""The serving loop: arrivals, passes, finishing times.
 
-While only decode runs, nothing changes from one iteration to the next but the length of the
-contexts. Such a stretch, up to the next arrival that could start or the next request that ends, is
-evaluated at once as arrays; every iteration time in it is exact. Mixed iterations are taken one by
-one.
+While only decode runs, nothing changes from one pass to the next but the length of the contexts.
+Such a stretch, up to the next arrival that could start or the next request that ends, is evaluated
+at once as arrays; the time of every pass in it is exact. Passes with prompts in progress are taken
+one by one.
 """
 
 from collections.abc import Callable
@@ -17,23 +17,22 @@ from perfmodel.memory.traffic import Traffic
 from perfmodel.serving.arrivals import Request
 from perfmodel.serving.batching import Batcher
 from perfmodel.serving.passes import PassModel, Stretch
+from perfmodel.serving.schedule import Schedule
 from perfmodel.system import System
 
-MAX_BATCH = 64
-TOKEN_BUDGET = 2048
-_BLOCK = 512  # iterations evaluated at once: longer blocks are mostly cut by an arrival
+_BLOCK = 512  # passes evaluated at once: longer blocks are mostly cut by an arrival
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happened, request by request and iteration by iteration.
+    """What happened, request by request and pass by pass.
 
     Attributes:
         first_token_s, finish_s: instants for each request; NaN for a rejected one.
         rejected: reason for each rejected request.
-        gap_s, gap_weight: inter-token gaps and how many tokens had each.
+        step_s: instants at which a pass with decode rows ended, rising: every request then in
+            decode, after its first token and up to its last, got a token.
         iterations: passes through the model.
         exposed_program_s: time in which writes of KV to HBF held up a pass.
     """
@@ -42,8 +41,7 @@ class Outcome:
     first_token_s: Floats
     finish_s: Floats
     rejected: dict[int, str]
-    gap_s: Floats
-    gap_weight: Ints
+    step_s: Floats
     iterations: int
     exposed_program_s: float
     traffic: Traffic
@@ -52,39 +50,42 @@ class Outcome:
 def simulate(
     system: System,
     requests: list[Request],
+    schedule: Schedule | None = None,
     *,
-    max_batch: int = MAX_BATCH,
-    token_budget: int = TOKEN_BUDGET,
+    passes: PassModel | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Outcome:
-    """Serve requests in order of arrival; ``progress`` is told requests done and all requests.
+    """Serve requests in order of arrival.
+
+    Args:
+        system: what serves.
+        requests: the load.
+        schedule: policy and limits, by default those of the DASH paper.
+        passes: the pass model of this very system, to be shared by several runs; it keeps what it
+            has worked out.
+        progress: is told requests done and all requests.
 
     Raises:
-        InputError: there is no request, they are not in order, or a limit is out of range.
+        InputError: there is no request, or they are not in order.
+        ValueError: ``passes`` is of another system.
     """
+    passes = passes or PassModel(system)
+    if passes.system is not system:
+        raise ValueError("passes are of another system")
     if not requests:
         raise InputError("requests: there are none: give at least one")
     arrivals_s = np.array([request.arrival_s for request in requests])
     if not (np.diff(arrivals_s) >= 0).all():
         raise InputError("requests: arrival_s goes back: sort them by time of arrival")
-    if not 1 <= max_batch < token_budget:
-        raise InputError(
-            f"max-batch is {max_batch}: must be 1 to {token_budget - 1}, so that an iteration of "
-            f"{token_budget} tokens has room for prompts"
-        )
-    return _Run(system, requests, max_batch, token_budget).run(progress)
+    return _Run(requests, schedule or Schedule(), passes).run(progress)
 
 
 class _Run:
-    def __init__(
-        self, system: System, requests: list[Request], max_batch: int, token_budget: int
-    ) -> None:
-        self.system, self.requests = system, requests
-        self.passes = PassModel(system)
-        room = system.placement
-        self.batcher = Batcher(
-            requests, room.prompt_tokens, room.kv_tokens, max_batch, token_budget
-        )
+    def __init__(self, requests: list[Request], schedule: Schedule, passes: PassModel) -> None:
+        self.requests, self.passes = requests, passes
+        self.system = passes.system
+        room = self.system.placement
+        self.batcher = Batcher(requests, room.prompt_tokens, room.kv_tokens, schedule)
         self.now = 0.0
         self.next_arrival = 0
         self.spilled_bytes = 0
@@ -94,8 +95,7 @@ class _Run:
         self.first_token_s = np.full(len(requests), np.nan)
         self.finish_s = np.full(len(requests), np.nan)
         self.rejected: dict[int, str] = {}
-        self.gaps: list[Floats] = []
-        self.weights: list[tuple[int, int]] = []  # (decode rows, iterations)
+        self.steps_s: list[Floats] = []
 
     def run(self, progress: Callable[[int, int], None] | None) -> Outcome:
         total, done = len(self.requests), 0
@@ -106,21 +106,18 @@ class _Run:
                     break
                 self.now = self.requests[self.next_arrival].arrival_s
                 continue
-            ended = self._decode() if self.batcher.decode_only else self._mixed()
+            ended = self._decode() if self.batcher.decode_only else self._pass()
             done += ended
             if progress and ended:
                 progress(done + len(self.rejected), total)
         if progress:
             progress(total, total)
-        rows = np.array([rows for rows, _ in self.weights], np.int64)
-        repeats = np.array([count for _, count in self.weights], np.int64)
         return Outcome(
             requests=self.requests,
             first_token_s=self.first_token_s,
             finish_s=self.finish_s,
             rejected=self.rejected,
-            gap_s=np.concatenate([*self.gaps, np.empty(0)]),
-            gap_weight=np.repeat(rows, repeats),
+            step_s=np.concatenate([*self.steps_s, np.empty(0)]),
             iterations=self.iterations,
             exposed_program_s=self.exposed_program_s,
             traffic=self.traffic,
@@ -148,12 +145,14 @@ class _Run:
             return f"input + output exceeds the KV room of {self.batcher.kv_room} tokens"
         return None
 
-    def _mixed(self) -> int:
-        batch, completed = self.batcher.mixed_batch()
-        stretch = self.passes.stretch(batch, 1, self.spilled_bytes)
-        self.now += float(stretch.seconds[0])
-        self.first_token_s[completed] = self.now
-        return self._book(stretch, 1, batch.decode_rows, completed)
+    def _pass(self) -> int:
+        """One pass while prompts are in progress."""
+        batch, completed = self.batcher.next_batch()
+        spilled = self.spilled_bytes if batch.decode_rows else 0
+        stretch = self.passes.stretch(batch, 1, spilled)
+        instants = self.now + stretch.seconds
+        self.first_token_s[completed] = instants[0]
+        return self._book(stretch, instants, batch.decode_rows, completed)
 
     def _decode(self) -> int:
         """Decode until the first request ends, or one arrives that could start."""
@@ -163,20 +162,21 @@ class _Run:
         instants = self.now + np.cumsum(stretch.seconds)
         if self.batcher.takes_arrivals and self.next_arrival < len(self.requests):
             arrival = self.requests[self.next_arrival].arrival_s
-            steps = min(steps, int(np.searchsorted(instants, arrival)) + 1)
-        self.now = float(instants[steps - 1])
-        return self._book(stretch, steps, batch.decode_rows, [])
+            instants = instants[: int(np.searchsorted(instants, arrival)) + 1]
+        return self._book(stretch, instants, batch.decode_rows, [])
 
-    def _book(self, stretch: Stretch, steps: int, rows: int, completed: list[int]) -> int:
-        self.iterations += steps
-        self.exposed_program_s += float(stretch.stall_s[:steps].sum())
-        self.traffic += stretch.traffic(steps)
-        self.spilled_bytes = int(stretch.spilled_bytes[steps - 1])
+    def _book(self, stretch: Stretch, instants: Floats, rows: int, completed: list[int]) -> int:
+        """Book the passes that end at ``instants``, all with ``rows`` decode rows."""
+        passes = len(instants)
+        self.now = float(instants[-1])
+        self.iterations += passes
+        self.exposed_program_s += float(stretch.stall_s[:passes].sum())
+        self.traffic += stretch.traffic(passes)
         if rows:
-            self.gaps.append(stretch.seconds[:steps])
-            self.weights.append((rows, steps))
-        held = self.batcher.decoded_tokens + rows * steps
-        ended = self.batcher.advance(steps if rows else 0, completed)
+            self.steps_s.append(instants)
+            self.spilled_bytes = int(stretch.spilled_bytes[passes - 1])
+        held = self.batcher.decoded_tokens + rows * passes
+        ended = self.batcher.advance(passes if rows else 0, completed)
         self.finish_s[ended] = self.now
         self._release(held)
         return len(ended)

@@ -20,6 +20,7 @@ class GenerateResult:
     """Times of a fixed batch. Throughputs are in tokens per second.
 
     Attributes:
+        kernels: what the times of each GPU kernel rest on.
         tpot_s: mean time of a decode pass.
         decode_throughput: ``batch / tpot``: the throughput that the DASH paper reports.
         output_throughput: all output tokens over the whole time.
@@ -28,6 +29,7 @@ class GenerateResult:
     """
 
     labels: dict[str, str | int | None]
+    kernels: list[dict[str, Any]]
     batch: int
     input_len: int
     output_len: int
@@ -94,6 +96,7 @@ def generate(system: System, *, batch: int, input_len: int, output_len: int) -> 
     kv, gpus = system.placement.kv_token_bytes, system.gpus
     return GenerateResult(
         labels=system.labels(),
+        kernels=passes.arithmetic.rests_on(),
         batch=batch,
         input_len=input_len,
         output_len=output_len,

@@ -7,6 +7,9 @@ For a completed request, with all times from its arrival:
 - ``tpot``: ``(e2el - ttft) / (output_len - 1)``, for requests with more than one output token;
 - ``itl``: the single gaps between its tokens, pooled over all requests.
 
+The first requests may be left out as warm-up: they load the machine and are not counted. Time
+then begins with the arrival of the last of them, so that throughput is that of the others.
+
 Standard deviations are those of the population, percentiles interpolate linearly (NumPy's
 default). Without any value a statistic is 0.0, as in vLLM.
 """
@@ -17,11 +20,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hw.errors import InputError
 from perfmodel.serving.engine import Outcome
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-PERCENTILES = (90, 99)
+Bools = npt.NDArray[np.bool_]
+PERCENTILES = (90, 95, 99)
 
 
 def weighted_percentile(values: Floats, weights: Ints, percent: float) -> float:
@@ -62,26 +67,40 @@ def summary(name: str, seconds: Floats, weights: Ints | None = None) -> dict[str
     return result
 
 
-def metrics(outcome: Outcome) -> dict[str, Any]:
-    """The metrics of one run, JSON-ready; ``bytes`` by path and tier, ``rejected`` by reason."""
+def metrics(outcome: Outcome, warmup: int = 0) -> dict[str, Any]:
+    """The metrics of one run without its first ``warmup`` requests, JSON-ready.
+
+    ``rejected`` is by reason. ``iterations``, ``exposed_program_s`` and ``bytes`` (by path and
+    tier) are those of the whole run.
+
+    Raises:
+        InputError: the warm-up leaves no request.
+    """
+    if not 0 <= warmup < len(outcome.requests):
+        raise InputError(
+            f"warmup is {warmup}: must be 0 to {len(outcome.requests) - 1}, less than the requests"
+        )
     arrival_s, input_len, output_len = lengths(outcome)
     done = ~np.isnan(outcome.finish_s)
+    done[:warmup] = False
     completed = int(done.sum())
     ttft_s = (outcome.first_token_s - arrival_s)[done]
     e2el_s = (outcome.finish_s - arrival_s)[done]
     outputs = output_len[done]
     several = outputs > 1
     tpot_s = (e2el_s - ttft_s)[several] / (outputs[several] - 1)
-    duration_s = float(np.nanmax(outcome.finish_s)) if completed else 0.0
+    begin_s = float(arrival_s[warmup - 1]) if warmup else 0.0
+    duration_s = float(outcome.finish_s[done].max()) - begin_s if completed else 0.0
     total_in, total_out = int(input_len[done].sum()), int(outputs.sum())
+    rejected = Counter(why for index, why in outcome.rejected.items() if index >= warmup)
 
     def rate(amount: int) -> float:
         return amount / duration_s if duration_s else 0.0
 
     return {
         "completed": completed,
-        "failed": len(outcome.rejected),
-        "rejected": dict(sorted(Counter(outcome.rejected.values()).items())),
+        "failed": rejected.total(),
+        "rejected": dict(sorted(rejected.items())),
         "duration": duration_s,
         "total_input_tokens": total_in,
         "total_output_tokens": total_out,
@@ -90,12 +109,33 @@ def metrics(outcome: Outcome) -> dict[str, Any]:
         "total_token_throughput": rate(total_in + total_out),
         **summary("ttft", ttft_s),
         **summary("tpot", tpot_s),
-        **summary("itl", outcome.gap_s, outcome.gap_weight),
+        **summary("itl", *gaps(outcome, done)),
         **summary("e2el", e2el_s),
         "iterations": outcome.iterations,
         "exposed_program_s": outcome.exposed_program_s,
         "bytes": outcome.traffic.as_dict(),
     }
+
+
+def gaps(outcome: Outcome, chosen: Bools) -> tuple[Floats, Ints]:
+    """Gaps between tokens of the chosen requests, and how many tokens had each.
+
+    A request gets a token at every decode step after its first token, up to its last. Its first
+    gap is its own; all others are those between steps, shared by every request in decode.
+    """
+    first_s, finish_s = outcome.first_token_s[chosen], outcome.finish_s[chosen]
+    steps = outcome.step_s
+    begin = np.searchsorted(steps, first_s, side="right")
+    end = np.searchsorted(steps, finish_s, side="right")
+    decoding = end > begin
+    begin, end, first_s = begin[decoding], end[decoding], first_s[decoding]
+    changes = np.zeros(len(steps) + 1, np.int64)
+    np.add.at(changes, begin + 1, 1)
+    np.add.at(changes, end, -1)
+    between = np.cumsum(changes)[1 : len(steps)]
+    shared = between > 0
+    gap_s = np.concatenate([steps[begin] - first_s, np.diff(steps)[shared]])
+    return gap_s, np.concatenate([np.ones(len(begin), np.int64), between[shared]])
 
 
 def lengths(outcome: Outcome) -> tuple[Floats, Ints, Ints]:

@@ -8,20 +8,21 @@ and its sampled rows through the output head. A stage takes the longer of GPU ar
 delivery. Stages follow one another; the first-byte latency of the experts is hidden behind the
 output projection where the router allows the early top-k. Everything but attention depends on the
 number of rows alone and is computed once for each; attention is evaluated for a whole stretch of
-passes at once, as arrays.
+passes at once, as arrays. Where the experts that rows touch are random, times and bytes are
+expectations, exact over their distribution; sums over layers and passes lose nothing by that.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from perfmodel.kernels.calls import Widths
 from perfmodel.lookahead import layer_of
 from perfmodel.lookahead.cost import COMBINED_ELEMENT_BYTES
-from perfmodel.memory.delivery import Floats, Ints
+from perfmodel.memory.delivery import ExpertDelivery, Floats, Ints
 from perfmodel.memory.traffic import Traffic
+from perfmodel.serving.arithmetic import Arithmetic
 from perfmodel.system import System
-
-_ACTIVATION_BYTES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +86,9 @@ class PassModel:
     def __init__(self, system: System) -> None:
         self.system = system
         self.placement = system.placement
+        self.arithmetic = Arithmetic(system)
         model, gpus, attention = system.model, system.gpus, system.model.attention
-        self._decode = system.gpu.decode_mla if attention.kind == "MLA" else system.gpu.decode_gqa
         self._layers, self._moe = model.layers, len(model.moe_layers)
-        self._qkv_flops = 2 * sum(m.params for m in attention.qkv) / gpus
-        self._output_flops = 2 * sum(m.params for m in attention.output) / gpus
-        self._expert_flops = 2 * sum(m.params for m in model.expert) / gpus
-        self._shared_flops = 2 * sum(m.params for m in model.shared_expert) / gpus
-        self._dense_flops = 2 * sum(m.params for m in model.dense_mlp) / gpus
 
         def shard(size: int) -> int:
             return -(-size // gpus)
@@ -110,6 +106,7 @@ class PassModel:
         self._program_wave_s = machine.nand.t_program_ns * 1e-9
         self._rows: dict[int, RowCost] = {}
         self._heads: dict[int, tuple[float, Traffic]] = {}
+        self._deliveries: dict[tuple[int, float], ExpertDelivery] = {}
 
     # The part that depends on rows alone --------------------------------------------------------
 
@@ -120,14 +117,13 @@ class PassModel:
         return self._rows[rows]
 
     def _row_cost(self, rows: int) -> RowCost:
-        system, gpu, delivery = self.system, self.system.gpu, self.system.delivery
-        model = system.model
-        qkv_s, qkv = self._projection(rows, self._qkv_flops, self._qkv_bytes)
-        output_s, output = self._projection(rows, self._output_flops, self._output_bytes)
+        system, delivery, arithmetic = self.system, self.system.delivery, self.arithmetic
+        model, calls = system.model, arithmetic.calls
+        qkv_s, qkv = self._projection(calls.qkv, rows, self._qkv_bytes)
+        output_s, output = self._projection(calls.output, rows, self._output_bytes)
         norm_s, norm = delivery.from_hbm(model.norm_layer_bytes)
-        message = rows * model.hidden * _ACTIVATION_BYTES
-        reduce_s = 2 * gpu.all_reduce.seconds(system.gpus, message)
-        layer_s = qkv_s + output_s + norm_s + reduce_s + gpu.layer_overhead_s
+        reduce_s = 2 * arithmetic.all_reduce(rows, model.hidden)
+        layer_s = qkv_s + output_s + norm_s + reduce_s + system.gpu.layer_overhead_s
         seconds = self._layers * layer_s
         traffic = (qkv + output + norm) * self._layers
         if self._moe:
@@ -136,43 +132,56 @@ class PassModel:
             traffic += moe * self._moe
         if dense_layers := model.dense_layers:
             dense_s, dense = delivery.from_hbf(self._dense_bytes)
-            compute_s = gpu.compute_s(gpu.gemm, rows * self._dense_flops)
-            seconds += dense_layers * (gpu.gemm.start_s + max(compute_s, dense_s))
+            seconds += dense_layers * arithmetic.linear(calls.dense_mlp, rows).beside(dense_s)
             traffic += dense * dense_layers
         traffic += Traffic(hbm_local=rows * self._embed_row_bytes)
         return RowCost(seconds=seconds, output_s=output_s, traffic=traffic * system.gpus)
 
-    def _projection(self, rows: int, flops: float, size: int) -> tuple[float, Traffic]:
-        gpu = self.system.gpu
+    def _projection(self, widths: Widths, rows: int, size: int) -> tuple[float, Traffic]:
         delivery_s, traffic = self.system.delivery.replicated(size)
-        return gpu.gemm.start_s + max(gpu.compute_s(gpu.gemm, rows * flops), delivery_s), traffic
+        return self.arithmetic.linear(widths, rows).beside(delivery_s), traffic
 
     def _moe_stage(self, rows: int, output_s: float) -> tuple[float, Traffic]:
         """Router and experts of one layer."""
-        system, gpu, model = self.system, self.system.gpu, self.system.model
+        system, model = self.system, self.system.model
         router_s, router = system.delivery.from_hbm(model.router_layer_bytes)
         window_s = output_s if system.chooses_early else 0.0
         if system.combined_bytes:
             terms_s, terms, reduce_s = self._early_terms(rows)
             router_s, router = router_s + terms_s, router + terms
             window_s = max(0.0, window_s - reduce_s)
-        active = system.active_experts(rows)
-        experts = system.delivery.experts(active, self._expert_bytes, self._shared_bytes, window_s)
-        flops = rows * (model.experts_per_token * self._expert_flops + self._shared_flops)
-        compute_s = gpu.compute_s(gpu.expert, flops)
-        start_s = experts.start_s + gpu.expert.start_s + active * gpu.expert.item_s
-        seconds = router_s + start_s + max(compute_s, experts.transfer_s)
-        return seconds, router + experts.traffic
+        span = self.arithmetic.experts(rows)
+        seconds, direct, total = router_s, 0.0, 0.0
+        for count, chance in system.touched_experts(rows):
+            experts = self._experts(count, window_s)
+            seconds += chance * (experts.start_s + span.beside(experts.transfer_s))
+            direct += chance * experts.traffic.direct
+            total += chance * experts.traffic.hbf_read
+        read = Traffic(direct=round(direct), relay=round(total) - round(direct))
+        return seconds, router + read
+
+    def _experts(self, count: int, window_s: float) -> ExpertDelivery:
+        """Delivery of distinct experts of one layer behind a window that hides tR."""
+        timing = self.system.timing
+        window_s = min(window_s, max(timing.direct.first_byte_s, timing.relay.first_byte_s))
+        key = count, window_s
+        if key not in self._deliveries:
+            self._deliveries[key] = self.system.delivery.experts(
+                count, self._expert_bytes, self._shared_bytes, window_s
+            )
+        return self._deliveries[key]
 
     def _early_terms(self, rows: int) -> tuple[float, Traffic, float]:
         """Early and attention term of one layer, and the sum over GPUs that delays the choice."""
-        system, gpu, model = self.system, self.system.gpu, self.system.model
+        system, model, arithmetic = self.system, self.system.model, self.arithmetic
         base_s, base = system.delivery.from_hbm(model.router_layer_bytes)
         read_s, combined = system.delivery.replicated(system.combined_bytes)
-        flops = 2 * rows * layer_of(model).combined_elements / system.gpus
-        seconds = base_s + gpu.gemm.start_s + max(gpu.compute_s(gpu.gemm, flops), read_s)
-        message = rows * model.routed_experts * COMBINED_ELEMENT_BYTES
-        return seconds, base + combined, gpu.all_reduce.seconds(system.gpus, message)
+        widths = arithmetic.calls.early_term(layer_of(model).attention_width)
+        seconds = base_s + arithmetic.linear(widths, rows).beside(read_s)
+        reduce_s = arithmetic.all_reduce(
+            rows, model.routed_experts, element_bytes=COMBINED_ELEMENT_BYTES
+        )
+        return seconds, base + combined, reduce_s
 
     def head(self, samples: int) -> tuple[float, Traffic]:
         """The output head over the sampled rows."""
@@ -183,11 +192,9 @@ class PassModel:
     def _head_cost(self, samples: int) -> tuple[float, Traffic]:
         if not samples:
             return 0.0, Traffic()
-        system, gpu = self.system, self.system.gpu
-        flops = 2 * samples * system.model.vocab * system.model.hidden / system.gpus
-        delivery_s, traffic = system.delivery.from_hbm(self._head_bytes)
-        seconds = gpu.gemm.start_s + max(gpu.compute_s(gpu.gemm, flops), delivery_s)
-        return seconds, traffic * system.gpus
+        delivery_s, traffic = self.system.delivery.from_hbm(self._head_bytes)
+        span = self.arithmetic.linear(self.arithmetic.calls.head, samples)
+        return span.beside(delivery_s), traffic * self.system.gpus
 
     # Whole passes -------------------------------------------------------------------------------
 
@@ -228,20 +235,15 @@ class PassModel:
 
     def _attention(self, batch: Batch, context: Ints, delivery_s: Floats) -> Floats:
         """Attention of all layers."""
-        gpu, shape = self.system.gpu, self.system.model.attention
-        share = self._layers / self.system.gpus
-        flops = context * (share * shape.decode_flops if batch.decode_rows else 0.0)
-        compute_s = gpu.compute_s(self._decode, 1.0) * flops
-        start_s = 0.0
+        start_s, busy_s = 0.0, np.zeros(len(context))
         if batch.decode_rows:
-            items = batch.decode_rows * -(-shape.work_items // self.system.gpus)
-            start_s += self._decode.start_s + items * self._decode.item_s
+            start_s, busy_s = self.arithmetic.decode(batch.decode_rows, context)
         if batch.prefill_rows:
-            prompt_flops = batch.prefill_pairs * shape.prefill_flops
-            prompt_flops += batch.reread_tokens * shape.reread_flops
-            compute_s = compute_s + gpu.compute_s(gpu.prefill, share * prompt_flops)
-            start_s += gpu.prefill.start_s
-        total: Floats = self._layers * start_s + np.maximum(compute_s, delivery_s)
+            prompts = self.arithmetic.prefill(
+                batch.prefill_rows, batch.prefill_pairs, batch.reread_tokens
+            )
+            start_s, busy_s = start_s + prompts.start_s, busy_s + prompts.busy_s
+        total: Floats = self._layers * start_s + np.maximum(self._layers * busy_s, delivery_s)
         return total
 
     # KV that does not stay in HBM ---------------------------------------------------------------

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfmodel.serving.arrivals import Request
-from perfmodel.serving.engine import MAX_BATCH, TOKEN_BUDGET, Outcome, simulate
+from perfmodel.serving.engine import Outcome, simulate
 from perfmodel.serving.metrics import metrics
+from perfmodel.serving.passes import PassModel
+from perfmodel.serving.schedule import Schedule
 from perfmodel.system import System
 
 
@@ -21,25 +23,25 @@ class ServeResult:
 def serve(
     system: System,
     requests: list[Request],
+    schedule: Schedule | None = None,
     *,
-    max_batch: int = MAX_BATCH,
-    token_budget: int = TOKEN_BUDGET,
+    warmup: int = 0,
     seed: int = 0,
     load: str = "",
+    passes: PassModel | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ServeResult:
     """Serve requests and summarise; ``load`` and ``seed`` say where they come from.
 
+    Metrics leave out the first ``warmup`` requests.
+
     Raises:
-        InputError: there is no request, or a limit is out of range.
+        InputError: there is no request, or none beside the warm-up.
     """
-    outcome = simulate(
-        system, requests, max_batch=max_batch, token_budget=token_budget, progress=progress
-    )
-    settings = {
-        "load": load,
-        "seed": seed,
-        "max_batch": max_batch,
-        "token_budget": token_budget,
-    }
-    return ServeResult(values=system.labels() | settings | metrics(outcome), outcome=outcome)
+    schedule = schedule or Schedule()
+    passes = passes or PassModel(system)
+    outcome = simulate(system, requests, schedule, passes=passes, progress=progress)
+    settings = {"load": load, "seed": seed, **schedule.as_dict(), "warmup": warmup}
+    values = system.labels() | {"kernels": passes.arithmetic.rests_on()} | settings
+    values |= metrics(outcome, warmup)
+    return ServeResult(values=values, outcome=outcome)

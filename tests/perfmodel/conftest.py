@@ -64,6 +64,21 @@ def make_system(tmp_path):
     return make
 
 
+@pytest.fixture(scope="module")
+def tiny_system(tmp_path_factory):
+    """The four-layer model on DASH, one for all tests of a file."""
+    path = tmp_path_factory.mktemp("tiny") / "tiny.json"
+    path.write_text(json.dumps(TINY))
+    machine = preset("paper")
+    return System(
+        model=load_model(str(path)),
+        topology=topology("dash"),
+        timing=link_limited(machine),
+        gpu=gpu_named("h100-pcie"),
+        machine=machine,
+    )
+
+
 @pytest.fixture
 def repackaged():
     """The same system with other sizes in its placement."""

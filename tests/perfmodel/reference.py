@@ -5,6 +5,8 @@ It shares shapes, rates and GPU constants with the model, and none of its closed
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
 
 from perfmodel.lookahead import decide
 from perfmodel.serving.arrivals import Request
@@ -29,6 +31,7 @@ class Sequence:
     request: Request
     prompt_done: int = 0
     decoded: int = 0
+    last_token_s: float = 0.0
 
 
 @dataclass
@@ -92,6 +95,27 @@ def split_counts(count: int, expert: int, shared: int, **paths) -> float:
     return best
 
 
+def touched(system: System, rows: int) -> list[tuple[int, float]]:
+    """Distinct experts with their chances: by inclusion and exclusion, in whole fractions."""
+    n, k = system.model.routed_experts, system.model.experts_per_token
+    if system.routing == "balanced":
+        return [(min(n, k * rows), 1.0)]
+    return touched_at_random(n, k, rows)
+
+
+@cache
+def touched_at_random(n: int, k: int, rows: int) -> list[tuple[int, float]]:
+    found = []
+    for count in range(n + 1):
+        chance = Fraction(0)
+        for left in range(count + 1):  # all rows within count - left of these experts
+            within = Fraction(math.comb(count - left, k), math.comb(n, k)) ** rows
+            chance += (-1) ** left * math.comb(count, left) * within
+        if chance:
+            found.append((count, float(chance * math.comb(n, count))))
+    return found
+
+
 def pass_seconds(
     system: System,
     package: Package,
@@ -112,7 +136,7 @@ def pass_seconds(
     replica = hbm + min(hbf, direct + min(relay, link_b - hbm))
     kernel = gpu.decode_mla if shape.kind == "MLA" else gpu.decode_gqa
     rows = len(decode) + sum(length for _, length in prefill)
-    peak = gpu.peak_flops_per_s
+    peak = gpu.peaks.bf16_flops_per_s
     moved = package.moved
 
     # KV: per layer, with whole waves leaving a full HBM.
@@ -120,12 +144,13 @@ def pass_seconds(
     decoded_kv = sum(s.decoded for s in decode) * kv * model.layers
     wave = system.placement.wave_bytes
     waves = 0
-    while decoded_kv - package.spilled > system.placement.decode_kv_budget_bytes:
+    while decode and decoded_kv - package.spilled > system.placement.decode_kv_budget_bytes:
         package.spilled += wave
         waves += 1
     old_kv = sum(s.request.input_len for s in decode) + sum(start for start, _ in prefill)
-    from_hbf = old_kv * kv * model.layers + package.spilled
-    from_hbm = decoded_kv - package.spilled
+    spilled = package.spilled if decode else 0  # without decode nothing of it is read
+    from_hbf = old_kv * kv * model.layers + spilled
+    from_hbm = decoded_kv - spilled
     crossing = from_hbm + (0 if top.relay else waves * wave)
     moved.hbf_read += from_hbf
     moved.hbm_read += from_hbm + waves * wave
@@ -137,7 +162,9 @@ def pass_seconds(
         for matrices in (shape.qkv, shape.output):
             flops = 2 * rows * sum(m.params for m in matrices)
             size = model.stored_bytes(matrices)
-            stage = gpu.gemm.start_s + max(
+            # The fused projections of grouped queries are one GEMM, latent ones are one each.
+            gemms = 1 if shape.kind == "GQA" else len(matrices)
+            stage = gemms * gpu.gemm.start_s + max(
                 flops / (gpu.gemm.compute_efficiency * peak), size / replica
             )
             seconds += stage
@@ -153,7 +180,9 @@ def pass_seconds(
         h, loc = from_hbf / model.layers, crossing / model.layers
         attention_s = max(compute, h / hbf, (h + loc) / (direct + link_b), loc / hbm)
         if decode:
-            attention_s += kernel.start_s + kernel.item_s * len(decode) * shape.work_items
+            attention_s += kernel.start_s + kernel.item_s * len(decode) * getattr(
+                shape, "kv_heads", 1
+            )
         if prefill:
             attention_s += gpu.prefill.start_s
         seconds += attention_s + gpu.layer_overhead_s
@@ -170,11 +199,10 @@ def pass_seconds(
         if layer not in model.moe_layers:
             flops = 2 * rows * sum(m.params for m in model.dense_mlp)
             size = model.stored_bytes(model.dense_mlp)
-            seconds += gpu.gemm.start_s
+            seconds += 2 * gpu.gemm.start_s  # gate and up are one GEMM, down another
             seconds += max(flops / (gpu.gemm.compute_efficiency * peak), size / hbf)
             moved.hbf_read += size
             continue
-        active = min(model.routed_experts, model.experts_per_token * rows)
         hidden = output_s if decide(model.router).early else 0.0
         if system.charge_lookahead and hidden:
             (projection,) = shape.output
@@ -187,22 +215,26 @@ def pass_seconds(
         )
         assert starts[0] == starts[1], "the reference takes one start for both paths"
         sizes = model.stored_bytes(model.expert), model.stored_bytes(model.shared_expert)
-        if (active, *sizes) not in assignments:
-            assignments[active, *sizes] = split_counts(
-                active,
-                *sizes,
-                rates=(direct, relay),
-                dual=hbf,
-                gaps=(timing.direct.request_gap_s, timing.relay.request_gap_s),
-                starts=(0.0, 0.0),
-            )
-        transfer_s = assignments[active, *sizes]
         flops = 2 * rows * model.experts_per_token * sum(m.params for m in model.expert)
         flops += 2 * rows * sum(m.params for m in model.shared_expert)
-        seconds += model.router_layer_bytes / hbm
-        seconds += starts[0] + gpu.expert.start_s + gpu.expert.item_s * active
-        seconds += max(flops / (gpu.expert.compute_efficiency * peak), transfer_s)
-        moved.hbf_read += active * sizes[0] + sizes[1]
+        seconds += model.router_layer_bytes / hbm + starts[0] + gpu.expert.start_s
+        seconds += gpu.expert.item_s * min(model.routed_experts, model.experts_per_token * rows)
+        mean = 0.0
+        for active, chance in touched(system, rows):
+            if (active, *sizes) not in assignments:
+                assignments[active, *sizes] = split_counts(
+                    active,
+                    *sizes,
+                    rates=(direct, relay),
+                    dual=hbf,
+                    gaps=(timing.direct.request_gap_s, timing.relay.request_gap_s),
+                    starts=(0.0, 0.0),
+                )
+            transfer_s = assignments[active, *sizes]
+            compute = flops / (gpu.expert.compute_efficiency * peak)
+            seconds += chance * max(compute, transfer_s)
+            mean += chance * active
+        moved.hbf_read += round(mean * sizes[0]) + sizes[1]
         moved.hbm_read += model.router_layer_bytes
     if samples:
         flops = 2 * samples * model.vocab * model.hidden
@@ -212,65 +244,3 @@ def pass_seconds(
     moved.hbm_read += model.layers * model.norm_layer_bytes
     moved.hbm_read += rows * model.hidden * model.precision.embed_bytes
     return seconds
-
-
-def serve(system: System, requests: list[Request], max_batch: int, token_budget: int):
-    """Continuous batching, one iteration after the other, one token after the other.
-
-    Returns first-token and finishing times by request, and all inter-token gaps.
-    """
-    package, assignments = Package(), {}
-    now, arrived = 0.0, 0
-    waiting: list[int] = []
-    prompts: list[Sequence] = []
-    decoding: list[Sequence] = []
-    first: dict[int, float] = {}
-    finish: dict[int, float] = {}
-    gaps: list[float] = []
-    while arrived < len(requests) or waiting or prompts or decoding:
-        if not (waiting or prompts or decoding):
-            now = max(now, requests[arrived].arrival_s)
-        while arrived < len(requests) and requests[arrived].arrival_s <= now:
-            request = requests[arrived]
-            if request.input_len + request.output_len <= system.model.max_context:
-                waiting.append(arrived)
-            arrived += 1
-        budget = token_budget - len(decoding)
-        chunks = []
-        position = 0
-        while budget:
-            if position == len(prompts):
-                if not waiting or len(prompts) + len(decoding) == max_batch:
-                    break
-                index = waiting.pop(0)
-                prompts.append(Sequence(index, requests[index]))
-            sequence = prompts[position]
-            length = min(budget, sequence.request.input_len - sequence.prompt_done)
-            chunks.append((sequence.prompt_done, length))
-            sequence.prompt_done += length
-            budget -= length
-            position += 1
-        if not chunks and not decoding:
-            continue
-        for sequence in decoding:
-            sequence.decoded += 1
-        ready = [s for s in prompts if s.prompt_done == s.request.input_len]
-        seconds = pass_seconds(
-            system, package, decoding, chunks, len(decoding) + len(ready), assignments
-        )
-        now += seconds
-        gaps += [seconds] * len(decoding)
-        held = sum(s.decoded for s in decoding)
-        for sequence in [s for s in decoding if s.decoded == s.request.output_len - 1]:
-            decoding.remove(sequence)
-            finish[sequence.index] = now
-        if held:
-            package.spilled = package.spilled * sum(s.decoded for s in decoding) // held
-        for sequence in ready:
-            prompts.remove(sequence)
-            first[sequence.index] = now
-            if sequence.request.output_len == 1:
-                finish[sequence.index] = now
-            else:
-                decoding.append(sequence)
-    return first, finish, gaps, package.moved

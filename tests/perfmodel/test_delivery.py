@@ -67,13 +67,6 @@ def test_an_odd_expert_costs_a_whole_one():
     assert delivery.experts(5, 1000, 0, 0.0).transfer_s == pytest.approx(3000 / 3.2e12)
 
 
-def test_expected_counts_lie_between_their_neighbours():
-    delivery = Delivery(topology("dash"), MEASURED)
-    low, mid, high = (delivery.experts(n, 10_000_000, 0, 0.0) for n in (6, 6.25, 7))
-    assert mid.seconds == pytest.approx(0.75 * low.seconds + 0.25 * high.seconds)
-    assert mid.traffic.hbf_read == 62_500_000
-
-
 @settings(deadline=None)
 @given(
     st.integers(0, 10**11),

@@ -241,13 +241,14 @@ def test_faster_links_are_never_slower(make_system, faster_links, top):
         assert fast.prefill_s <= slow.prefill_s
 
 
-def test_uniform_routing_activates_the_expected_number(make_system):
-    system = make_system(routing="uniform")
-    assert system.active_experts(1) == pytest.approx(8)
-    assert system.active_experts(4) == pytest.approx(128 * (1 - (120 / 128) ** 4))
-    assert make_system().active_experts(4) == 32
+def test_rows_that_choose_at_random_touch_fewer_experts(make_system):
     size = {"batch": 16, "input_len": 128, "output_len": 16}
-    assert generate(system, **size).tpot_s < generate(make_system(), **size).tpot_s
+    found = {name: generate(make_system(routing=name), **size) for name in ("iid", "balanced")}
+    assert found["iid"].tpot_s < found["balanced"].tpot_s
+    fewer = 94 * 128 * (120 / 128) ** 16 * found["iid"].output_len
+    expert = make_system().model.expert_bytes
+    moved = [found[name].decode_traffic.hbf_read for name in ("balanced", "iid")]
+    assert moved[0] - moved[1] == pytest.approx(fewer * expert * 15 / 16, rel=1e-6)
 
 
 def test_a_late_router_waits_for_the_first_byte(make_system):

@@ -25,7 +25,7 @@ def test_folder_holds_result_and_requests(make_system, tmp_path):
         "dash",
         "link-limited",
         "h100-pcie",
-        "roofline",
+        "base",
         4,
         "three requests",
     ]

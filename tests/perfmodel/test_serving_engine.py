@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from hw.errors import InputError
-from perfmodel.serving import Request, metrics, poisson, simulate
-from tests.perfmodel import reference
+from perfmodel.serving import POLICIES, Request, Schedule, Serial, metrics, poisson, simulate
+from perfmodel.serving.metrics import gaps as gaps_of
+from tests.perfmodel import reference_loop
 
 LOAD = [
     Request(0.0, 700, 30),
@@ -21,16 +22,24 @@ LOAD = [
 
 
 @pytest.mark.parametrize("top", ["dash", "compact", "relay-only", "direct-only"])
-@pytest.mark.parametrize("gpu", ["h100-pcie", "h100-sxm"])
-@pytest.mark.parametrize("rates", ["link-limited", "measured"])
-@pytest.mark.parametrize("max_batch", [3, 64])
-def test_equals_the_reference_loop(make_system, repackaged, measured, top, gpu, rates, max_batch):
+@pytest.mark.parametrize(
+    ("gpu", "rates"), [("h100-pcie", "link-limited"), ("h100-sxm", "measured")]
+)
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)
+@pytest.mark.parametrize(("max_batch", "chunk"), [(3, 512), (64, 512), (64, 100)])
+def test_equals_the_reference_loop(
+    make_system, repackaged, measured, top, gpu, rates, policy, max_batch, chunk
+):
     timing = measured if rates == "measured" else None
-    system = make_system("tiny", top, timing, gpu)
+    # Balanced and random routing take turns, so that each meets every topology.
+    routing = "iid" if (gpu == "h100-sxm") == (policy == Serial()) else "balanced"
+    system = make_system("tiny", top, timing, gpu, routing=routing)
     # Small waves and a small budget make decode KV spill within this short load.
     system = repackaged(system, wave_bytes=8192, decode_kv_budget_bytes=40_000)
-    outcome = simulate(system, LOAD, max_batch=max_batch, token_budget=512)
-    first, finish, gaps, moved = reference.serve(system, LOAD, max_batch, 512)
+    limits = {"max_batch": max_batch, "token_budget": 512, "chunk": chunk}
+    outcome = simulate(system, LOAD, Schedule(policy=policy, **limits))
+    serial = policy == Serial()
+    first, finish, gaps, moved = reference_loop.serve(system, LOAD, serial=serial, **limits)
 
     assert list(outcome.rejected) == [3]
     for index in range(len(LOAD)):
@@ -39,8 +48,8 @@ def test_equals_the_reference_loop(make_system, repackaged, measured, top, gpu, 
             continue
         assert outcome.first_token_s[index] == pytest.approx(first[index], rel=1e-9)
         assert outcome.finish_s[index] == pytest.approx(finish[index], rel=1e-9)
-    expanded = np.repeat(outcome.gap_s, outcome.gap_weight)
-    np.testing.assert_allclose(expanded, gaps, rtol=1e-9)
+    expanded = np.repeat(*gaps_of(outcome, ~np.isnan(outcome.finish_s)))
+    np.testing.assert_allclose(np.sort(expanded), np.sort(gaps), rtol=1e-9)
     tiers = outcome.traffic.as_dict()["tiers"]
     assert tiers["hbm_written"] == moved.hbm_written
     assert tiers["hbf_written"] == moved.hbf_written
@@ -58,8 +67,9 @@ def test_littles_law_of_decoding(make_system):
     load = poisson(requests=40, rate=2.0, input_len=600, output_len=50, seed=3)
     outcome = simulate(make_system(), load)
     in_decode = np.nansum(outcome.finish_s - outcome.first_token_s)
-    assert (outcome.gap_s * outcome.gap_weight).sum() == pytest.approx(in_decode, rel=1e-12)
-    assert outcome.gap_weight.sum() == 40 * 49
+    gap_s, weight = gaps_of(outcome, np.ones(40, bool))
+    assert (gap_s * weight).sum() == pytest.approx(in_decode, rel=1e-12)
+    assert weight.sum() == 40 * 49
 
 
 def test_bit_deterministic(make_system):
@@ -82,7 +92,7 @@ def test_a_lone_request_is_served_as_a_fixed_batch(make_system):
     from perfmodel.serving import generate
 
     system = make_system()
-    outcome = simulate(system, [Request(2.5, 1024, 128)])
+    outcome = simulate(system, [Request(2.5, 1024, 128)], Schedule(chunk=1024))
     fixed = generate(system, batch=1, input_len=1024, output_len=128)
     assert outcome.first_token_s[0] - 2.5 == pytest.approx(fixed.prefill_s, rel=1e-12)
     assert outcome.finish_s[0] - 2.5 == pytest.approx(fixed.e2e_s, rel=1e-12)
@@ -111,12 +121,6 @@ def test_requests_wait_for_kv_room(make_system, repackaged):
     assert outcome.first_token_s[1] > outcome.finish_s[0]
     refused = simulate(system, [Request(0.0, 501, 100)])
     assert refused.rejected == {0: "input + output exceeds the KV room of 600 tokens"}
-
-
-@pytest.mark.parametrize("max_batch", [0, 2048])
-def test_batch_limit_is_checked(make_system, max_batch):
-    with pytest.raises(InputError, match=f"max-batch is {max_batch}: must be 1 to 2047"):
-        simulate(make_system(), LOAD, max_batch=max_batch)
 
 
 def test_no_request_is_an_error(make_system):

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from perfmodel.memory import Traffic
 from perfmodel.serving import Outcome, Request, metrics, poisson, simulate
-from perfmodel.serving.metrics import weighted_percentile
+from perfmodel.serving.metrics import gaps, weighted_percentile
 
 
 def statistics(name, seconds):
     ms = 1e3 * np.array(seconds)
     values = {"mean": ms.mean(), "median": np.median(ms), "std": ms.std()}
-    values |= {f"p{p}": np.percentile(ms, p) for p in (90, 99)}
+    values |= {f"p{p}": np.percentile(ms, p) for p in (90, 95, 99)}
     return {f"{key}_{name}_ms": value for key, value in values.items()}
 
 
@@ -30,10 +30,10 @@ def test_definitions(make_system):
         e2el.append(latency)
         if request.output_len > 1:
             tpot.append((latency - ttft[-1]) / (request.output_len - 1))
-    gaps = np.repeat(outcome.gap_s, outcome.gap_weight)
-    assert len(gaps) == sum(request.output_len - 1 for request in load)
+    between = np.repeat(*gaps(outcome, np.ones(30, bool)))
+    assert len(between) == sum(request.output_len - 1 for request in load)
     expected = statistics("ttft", ttft) | statistics("tpot", tpot)
-    expected |= statistics("e2el", e2el) | statistics("itl", gaps)
+    expected |= statistics("e2el", e2el) | statistics("itl", between)
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-9)
 
     duration = outcome.finish_s.max()
@@ -64,7 +64,7 @@ def test_nothing_completed_is_all_zero_and_counted_as_failed(make_system):
 
 def test_bytes_are_given_by_path_and_by_tier():
     traffic = Traffic(direct=1, relay=2, hbm_local=4, hbf_write=8, hbm_write=16, writeback=32)
-    outcome = Outcome([], *(np.zeros(0),) * 2, {}, *(np.zeros(0),) * 2, 0, 0.0, traffic)
+    outcome = Outcome([], *(np.zeros(0),) * 2, {}, np.zeros(0), 0, 0.0, traffic)
     assert outcome.traffic.as_dict() == {
         "paths": {
             "direct": 1,

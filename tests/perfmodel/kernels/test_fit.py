@@ -6,12 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hw.errors import InputError
+from perfmodel.gpu import Roofline
+from perfmodel.gpu.peaks import peaks_of
 from perfmodel.kernels import Collective, Gemm, GqaDecode, Moe
 from perfmodel.kernels.fit import fit_roofline, relative_errors
-from perfmodel.kernels.peaks import peaks_of
+from perfmodel.kernels.loads import loads
 from perfmodel.kernels.profile_csv import Measurement, ProfileFile
 from perfmodel.kernels.refit import refit
-from perfmodel.kernels.roofline import Roofline, loads
 
 H200 = peaks_of("h200")
 DECODES = [

@@ -61,14 +61,20 @@ def test_base_has_every_kernel():
     moe = Moe(dtype="bf16", distribution="balanced", hidden=4096, inner=1536, top_k=8,
               experts=128, tp=1, ep=1, tokens=4)  # fmt: skip
     decode = GqaDecode(kv_dtype="bf16", q_heads=8, kv_heads=2, head_dim=128, batch=3, kv_len=4096)
+    peaks = gpu.peaks
     for call, kernel in (
         (moe, gpu.expert),
         (decode, gpu.decode_gqa),
         (MlaDecode(**heads, kv_len=100), gpu.decode_mla),
         (MlaPrefill(**heads, length=100), gpu.prefill),
     ):
-        expected = gpu.seconds(kernel, call.flops, call.data_bytes, call.items)
-        assert source.time(call).seconds == expected
+        flops = 4 * 8 * 6 * 4096 * 1536 if call is moe else call.flops  # rows, not whole tiles
+        start_s = kernel.start_s + call.items * kernel.item_s
+        busy_s = flops / (kernel.compute_efficiency * peaks.bf16_flops_per_s)
+        bytes_s = call.data_bytes / (kernel.memory_efficiency * peaks.memory_bytes_per_s)
+        answer = source.time(call)
+        assert (answer.start_s, answer.busy_s) == pytest.approx((start_s, busy_s))
+        assert answer.seconds == pytest.approx(start_s + max(busy_s, bytes_s))
     reduce = Collective(op="all_reduce", gpus=4, message_bytes=1 << 20)
     assert source.time(reduce).seconds == gpu.all_reduce.seconds(4, 1 << 20)
     with pytest.raises(InputError, match="source base has all_reduce on 2 to 8 GPUs alone"):
@@ -81,6 +87,7 @@ def test_fitted_inside_and_outside_its_range():
     flops_s = 2 * 64 * 8192**2 / (0.8 * 989e12)
     bytes_s = (2 * 8192**2 + 4 * 64 * 8192) / (0.8 * 4.8e12)
     assert inside.seconds == pytest.approx(4e-6 + flops_s + bytes_s)  # sharpness 1 adds
+    assert (inside.start_s, inside.busy_s) == pytest.approx((4e-6, flops_s))
     assert (inside.source, inside.status, inside.distance_octaves) == ("fitted", "fitted", 0)
     assert (inside.median_error_pct, inside.p90_error_pct) == (10, 18)
     outside = source.time(Gemm(dtype="bf16", m=4096, n=8192, k=256))
@@ -122,6 +129,7 @@ def test_table_measured_and_interpolated(h200_folder, power_us):
     assert at.seconds == pytest.approx(1e-6 * power_us(point), rel=1e-5)
     assert (at.source, at.status, at.distance_octaves) == ("table", "measured", 0)
     assert at.provenance == "made up"
+    assert (at.start_s, at.busy_s) == (0, at.seconds)  # a latency does not come apart
     between = source.time(Gemm(dtype="bf16", m=5, n=1024, k=1024))
     assert between.status == "interpolated" and 0 < between.distance_octaves < 1
 

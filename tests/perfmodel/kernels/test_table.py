@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from hw.errors import InputError
+from perfmodel.gpu import Roofline
+from perfmodel.gpu.peaks import peaks_of
 from perfmodel.kernels import Collective, Gemm, OutsideMeasured
 from perfmodel.kernels.holdout import all_axes_errors, one_axis_errors
-from perfmodel.kernels.peaks import peaks_of
+from perfmodel.kernels.loads import loads
 from perfmodel.kernels.profile_csv import Measurement, ProfileFile
-from perfmodel.kernels.roofline import Roofline, loads
 from perfmodel.kernels.table import Grid, Table
 
 KNEE = Roofline(
