@@ -1,0 +1,105 @@
+"""From the transfer regions to the link: pages that are wholly there, a frame of the link each."""
+
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from perfmodel.memory.twin.events import Phase
+from perfmodel.memory.twin.latencies import LATENCIES
+from perfmodel.memory.twin.pacer import FRAME, FramePacer, rate_register
+from perfmodel.memory.twin.transfer import Page
+
+if TYPE_CHECKING:
+    from perfmodel.memory.twin.stack import Stack
+
+# A page is chosen in the clock before its frame, in which group 0 is read first.
+TICK = (0, 2)  # of four, by path
+
+
+class Outlet(Protocol):
+    """What lets pages of a path go, and takes them."""
+
+    def ready(self, clock: int) -> int | None:
+        """The first clock from ``clock`` on with credit; ``None`` if it depends on the other end."""
+
+    def send(self, clock: int, page: Page) -> None:
+        """A page is chosen in ``clock``."""
+
+    def emptied(self, clock: int) -> None:
+        """No page is ready in ``clock``."""
+
+
+class Drain:
+    """``hw.hbf.drain``: ready pages of a path, dies in turn, those of a die in order.
+
+    Attributes:
+        coming: Pages that have been filled, with the clock from which each is ready.
+    """
+
+    def __init__(self, stack: "Stack", *, path: int, outlet: Outlet) -> None:
+        machine = stack.machine
+        self._stack, self._path, self._outlet = stack, path, outlet
+        self._pacer = FramePacer(rate_register(machine.link_beats_per_clock), phase=TICK[path])
+        self.coming: deque[tuple[int, Page]] = deque()
+        self._queues: list[deque[Page]] = [deque() for _ in range(machine.geometry.dies)]
+        self._ready = 0  # one bit a die
+        self._turn = 0  # dies above the last that was chosen
+        self._next = -1  # the tick to look at
+
+    def add(self, clock: int, page: Page) -> None:
+        """A page is ready from ``clock`` on."""
+        self.coming.append((clock, page))
+        if self._next < 0:
+            self._look_at(clock)
+
+    def admit(self, clock: int) -> None:
+        """There may be credit from ``clock`` on."""
+        self._look_at(clock)
+
+    def waits(self, clock: int) -> bool:
+        """Whether a page is ready in ``clock``."""
+        return self._ready != 0 or (bool(self.coming) and self.coming[0][0] <= clock)
+
+    def _look_at(self, clock: int) -> None:
+        tick = self._pacer.tick(clock)
+        if self._next < 0 or tick < self._next:
+            self._next = tick
+            self._stack.events.at(tick, Phase.DRAIN, self._tick)
+
+    def _tick(self, clock: int) -> None:
+        if clock != self._next:
+            return  # it was looked at before
+        self._next = -1
+        coming = self.coming
+        while coming and coming[0][0] <= clock:
+            page = coming.popleft()[1]
+            self._queues[page.die].append(page)
+            self._ready |= 1 << page.die
+        if not self._ready:
+            if coming:
+                self._look_at(coming[0][0])
+            return
+        may = self._outlet.ready(clock)
+        if may != clock:
+            if may is not None:
+                self._look_at(may)
+            return
+        first = self._ready & self._turn or self._ready
+        line = first & -first
+        self._turn = ~(line | (line - 1))
+        queue = self._queues[line.bit_length() - 1]
+        page = queue.popleft()
+        if not queue:
+            self._ready ^= line
+        self._pacer.use(clock)
+        self._outlet.send(clock, page)
+        self._stack.sent(self._path, page, clock)
+        if not self.waits(clock + 1):
+            self._outlet.emptied(clock + 1)
+        if self._ready or coming:
+            self._look_at(clock + FRAME if self._ready else max(clock + FRAME, coming[0][0]))
+
+
+def on_link(page: Page, chosen: int) -> list[int]:
+    """Clocks in which the beats of a page enter the link."""
+    start = chosen + LATENCIES.frame + LATENCIES.read
+    return [start + group for group in page.of.frames[page.die % FRAME]]
