@@ -1,12 +1,12 @@
 """Plays a trace on the twin."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perfmodel.memory.twin.events import Events
 from perfmodel.memory.twin.receiver import Receiver
 from perfmodel.memory.twin.router import RequestRouter
 from perfmodel.memory.twin.stack import Stack
-from perfmodel.memory.twin.trace import Trace
+from perfmodel.memory.twin.trace import Path, Trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,12 +17,14 @@ class Times:
         accepted: Taken by the router.
         first_beat, last_beat: Taken at the GPU side.
         done: Reported whole.
+        path: Which it took, if that is known; not looked at by comparisons.
     """
 
     accepted: int
     first_beat: int
     last_beat: int
     done: int
+    path: Path | None = field(default=None, compare=False)
 
 
 def play(trace: Trace, *, start: int = 0) -> tuple[Times, ...]:
@@ -47,6 +49,7 @@ def play(trace: Trace, *, start: int = 0) -> tuple[Times, ...]:
             first_beat=transfer.first_in,
             last_beat=transfer.last_in,
             done=transfer.done,
+            path=transfer.path,
         )
         for transfer in router.transfers
     )
