@@ -9,6 +9,7 @@ import typer
 from hw.errors import InputError
 from scripts.calibrate import calibrate
 from scripts.cells import cells
+from scripts.correlate import correlate
 from scripts.demo import demo
 from scripts.fit_kernels import fit_kernels
 from scripts.generate import generate
@@ -47,7 +48,7 @@ def _options(
 
 
 for verb in (
-    simulate, calibrate, measure, cells,
+    simulate, calibrate, measure, correlate, cells,
     generate, serve, lookahead,
     kernel, import_profile, fit_kernels, profile_gpu,
     demo,

@@ -19,7 +19,7 @@ _PATHS = (
     ("relay", "Relay: HBF via HBM base die", "#e07a5f"),
     ("hbm_local", "HBM to GPU", "#8ab17d"),
 )
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "axes.spines.top": False,
@@ -57,7 +57,7 @@ def plot_topologies(results: Sequence[GenerateResult], path: str | Path) -> Path
     model, batch, input_len, output_len = works.pop()
     grid = [[cases[topology, timing] for topology in topologies] for timing in timings]
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = matplotlib.figure.Figure(figsize=(13, 4.9), layout="constrained")
         time, rate, moved = figure.subplots(1, 3)
         _bars(time, grid, timings, lambda r: 1e3 * r.tpot_s)

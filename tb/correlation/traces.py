@@ -20,7 +20,8 @@ from perfmodel.memory.twin.trace import UNIT_BYTES
 T_READ = (1 / 3, 2 / 3, 1.0, 1.0, 5 / 3)
 TSV = (0.5, 0.75, 1.0, 1.0, 1.28)
 LINK = (0.5, 1.0, 1.0, 1.28)
-WINDOW_WAVES = (0.25, 0.5, 1, 3, 3)
+WINDOW_WAVES = (0.25, 0.5, 1, 3)
+WIDE_WAVES = (1.5, 3, 3, 6)  # enough to keep a resource busy all the time
 NAND_CLOCKS = {  # now and then; they are zero on an ideal die
     "t_latch": (0, 8, 40),
     "t_rr": (0, 4, 20),
@@ -43,8 +44,8 @@ class Size:
 
 
 SIZES = {
-    "mini": Size(waves=(8, 14), reads=(60, 240)),
-    "paper": Size(waves=(3, 8), reads=(100, 400)),
+    "mini": Size(waves=(10, 20), reads=(60, 240)),
+    "paper": Size(waves=(3, 10), reads=(100, 400)),
 }
 
 
@@ -121,7 +122,7 @@ def _stream(w: _Writer) -> list[Read]:
 
 def _scattered(w: _Writer) -> list[Read]:
     """Requests of any size anywhere."""
-    left, reads = w.waves(), []
+    left, reads = w.waves(), list[Read]()
     while left > 0:
         pages = w.pages()
         reads.append(Read(first=w.anywhere(pages), pages=pages, path=w.path(len(reads))))
@@ -134,7 +135,7 @@ def _hot(w: _Writer) -> list[Read]:
     g, at = w.geometry, AddressMap(w.geometry)
     planes = w.pick.choice([n for n in (1, 2, 4, 8) if n < g.planes])
     begin = w.pick.randrange(0, g.planes, planes)
-    rows = max(1, min(g.rows, w.waves() // (planes * g.dies * g.subarrays) // 4))
+    rows = min(g.rows, w.pick.randint(*w.size.waves))  # pages of each subarray
     row = w.pick.randrange(g.rows - rows + 1)
     runs = at.plane_runs(range(begin, begin + planes), range(row, row + rows))
     return [Read(first=r.first, pages=r.pages, path=w.path(k)) for k, r in enumerate(runs)]
@@ -142,7 +143,7 @@ def _hot(w: _Writer) -> list[Read]:
 
 def _paced(w: _Writer) -> list[Read]:
     """Requests of any size anywhere, at random times, below and above what the stack can do."""
-    machine, reads, now = w.machine, [], 0.0
+    machine, reads, now = w.machine, list[Read](), 0.0
     paths = 2 if w.both else 1
     share = w.pick.uniform(0.1, 1.2)
     clocks = machine.clock_hz * w.geometry.page_bytes / machine.steady_bound_bytes_per_s(paths)
@@ -159,7 +160,7 @@ def _paced(w: _Writer) -> list[Read]:
 def _small(w: _Writer) -> list[Read]:
     """Pieces of a page and single pages, at once or at random times."""
     units = w.geometry.page_bytes // UNIT_BYTES
-    gap, now, reads = w.pick.choice((0, 0, 2, 20)), 0.0, []
+    gap, now, reads = w.pick.choice((0, 0, 2, 20)), 0.0, list[Read]()
     for k in range(w.pick.randint(*w.size.reads)):
         wanted = w.pick.randrange(1, units) if w.pick.random() < 0.8 else 0
         offset = w.pick.randrange(units - wanted + 1) if wanted else 0
@@ -178,8 +179,9 @@ KINDS: dict[str, Callable[[_Writer], list[Read]]] = {
     "paced": _paced,
     "small": _small,
 }
-# How often each comes. Most streams saturate what limits them; half of all traces shall.
-DRAWN = (*("stream",) * 5, *("scattered",) * 2, *("hot",) * 2, "paced", "small")
+SATURATING = ("stream", "hot")
+# How often each comes: at least half of all traces shall saturate what limits them.
+DRAWN = (*("stream",) * 5, *("hot",) * 4, "scattered", "scattered", "paced", "small")
 
 
 def trace_of(name: str) -> Trace:
@@ -197,7 +199,8 @@ def trace_of(name: str) -> Trace:
     joined = topology(joined_name)
     pick = Random(f"trace/{name}")
     machine = corner(preset(machine_name), pick)
-    window = round(pick.choice(WINDOW_WAVES) * machine.geometry.wave_pages * joined.pairs)
+    waves = pick.choice(WIDE_WAVES if kind in SATURATING else WINDOW_WAVES)
+    window = round(waves * machine.geometry.wave_pages * joined.pairs)
     reads = write(_Writer(machine, joined, pick))
     return Trace(machine=machine, topology=joined, reads=tuple(reads), window_pages=window)
 

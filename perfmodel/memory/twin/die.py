@@ -194,7 +194,7 @@ class Die:
     # The block table and the planes ---------------------------------------------------------------
 
     def _count(self, clock: int) -> None:
-        """``hw.hbf.block_port``: a sensed page is counted in a queue that is read every 3 clocks."""
+        """``hw.hbf.block_port``: a sensed page is counted from a queue, one in three clocks."""
         last = self._counted_last
         readable = max(clock + LATENCIES.queue, last + LATENCIES.next)
         self._counted.append(readable)

@@ -19,7 +19,7 @@ class Outlet(Protocol):
     """What lets pages of a path go, and takes them."""
 
     def ready(self, clock: int) -> int | None:
-        """The first clock from ``clock`` on with credit; ``None`` if it depends on the other end."""
+        """The first clock from ``clock`` on with credit; ``None`` if the other end decides."""
 
     def send(self, clock: int, page: Page) -> None:
         """A page is chosen in ``clock``."""

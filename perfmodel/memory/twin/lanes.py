@@ -80,7 +80,7 @@ class TsvLane:
 
 
 class FillGroup:
-    """``hw.hbf.tsv_transfer``: one bank group takes a waiting beat every two clocks, dies in turn."""
+    """``hw.hbf.tsv_transfer``: a bank group takes a waiting beat in two clocks, dies in turn."""
 
     __slots__ = ("_coming", "_group", "_lanes", "_turn", "_waiting", "_wakes")
 

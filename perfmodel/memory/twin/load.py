@@ -27,7 +27,7 @@ def loads(trace: Trace, times: Sequence[Times]) -> dict[str, float]:
     at = AddressMap(g)
     beat_units = machine.link.beat_bytes // UNIT_BYTES
     senses = np.zeros(g.wave_pages, np.int64)
-    beats = np.zeros(g.dies, np.int64)
+    beats, moved = np.zeros(g.dies, np.int64), np.zeros(g.dies, np.int64)
     pages = [0, 0]
     for read, time in zip(trace.reads, times, strict=True):
         columns = at.column(np.arange(read.first, read.first + read.pages))
@@ -36,18 +36,20 @@ def loads(trace: Trace, times: Sequence[Times]) -> dict[str, float]:
             wanted = (read.offset + read.units - 1) // beat_units - read.offset // beat_units + 1
         np.add.at(senses, columns, 1)
         np.add.at(beats, columns % g.dies, wanted)
+        np.add.at(moved, columns % g.dies, 1)
         pages[time.path or 0] += read.pages
 
     page_clocks = FRAME * ONE / rate_register(machine.link_beats_per_clock)
     beat_clocks = ONE / rate_register(machine.tsv_beats_per_clock_per_die)
-    sense_clocks = machine.t_read_cycles
+    sense_clocks = float(machine.t_read_cycles)
     if not machine.nand.cache_read:  # the register is held until the page has left
         sense_clocks += FRAME * beat_clocks
         if machine.nand.sensing is Sensing.LOCKSTEP:
             sense_clocks += FRAME * beat_clocks * (g.subarrays_per_die - 1)
     span = max(t.done for t in times) - min(t.accepted for t in times)
+    lanes = beats * beat_clocks + moved * machine.nand_cycles["t_ccs"]
     return {
         "link": max(pages) * page_clocks / span,
-        "tsv": float(beats.max()) * beat_clocks / span,
+        "tsv": float(lanes.max()) / span,
         "array": float(senses.max()) * sense_clocks / span,
     }

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from perfmodel.memory.twin.events import Events, Phase, Wakes
+from perfmodel.memory.twin.events import Action, Events, Phase, Wakes
 from perfmodel.memory.twin.latencies import LATENCIES
 from perfmodel.memory.twin.trace import Path
 from perfmodel.memory.twin.transfer import Transfer
@@ -22,7 +22,7 @@ class Receiver:
         self.taken: tuple[deque[int], deque[int]] = (deque(), deque())
         self._over: tuple[dict[int, Transfer], ...] = ({}, {})  # by slot, reads to be told of
         self._wakes = [
-            Wakes(events, Phase.COMPLETION, lambda clock, path=path: self._tell(clock, path))
+            Wakes(events, Phase.COMPLETION, self._teller(path))
             for path in (Path.DIRECT, Path.RELAY)
         ]
         self.page_comes: Callable[[int], None]
@@ -43,6 +43,9 @@ class Receiver:
     def _end(self, clock: int, read: Transfer) -> None:
         self._over[read.path][read.slot] = read
         self._wakes[read.path].at(clock)
+
+    def _teller(self, path: Path) -> Action:
+        return lambda clock: self._tell(clock, path)
 
     def _tell(self, clock: int, path: Path) -> None:
         """One read of a path a clock, the lowest slot first."""
