@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from hw.address_map import AddressMap
-from hw.params import Sensing
 from perfmodel.memory.twin.pacer import FRAME, ONE, rate_register
 from perfmodel.memory.twin.play import Times
 from perfmodel.memory.twin.trace import UNIT_BYTES, Trace
@@ -17,7 +16,7 @@ def loads(trace: Trace, times: Sequence[Times]) -> dict[str, float]:
     """Share of the run in which each resource was busy, by name.
 
     The run lasts from the first acceptance to the last completion. ``link`` is the busier path,
-    ``tsv`` the lane of the busiest die, ``array`` the busiest subarray, or in lockstep all of them.
+    ``tsv`` the lane of the busiest die, ``array`` the busiest subarray.
 
     Args:
         trace: What was played.
@@ -26,7 +25,9 @@ def loads(trace: Trace, times: Sequence[Times]) -> dict[str, float]:
     machine, g = trace.machine, trace.machine.geometry
     at = AddressMap(g)
     beat_units = machine.link.beat_bytes // UNIT_BYTES
-    senses = np.zeros(g.wave_pages, np.int64)
+    page_clocks = FRAME * ONE / rate_register(machine.link_beats_per_clock)
+    beat_clocks = ONE / rate_register(machine.tsv_beats_per_clock_per_die)
+    array = np.zeros(g.wave_pages)  # clocks in which a subarray cannot sense another page
     beats, moved = np.zeros(g.dies, np.int64), np.zeros(g.dies, np.int64)
     pages = [0, 0]
     for read, time in zip(trace.reads, times, strict=True):
@@ -34,22 +35,16 @@ def loads(trace: Trace, times: Sequence[Times]) -> dict[str, float]:
         wanted = FRAME
         if read.units:
             wanted = (read.offset + read.units - 1) // beat_units - read.offset // beat_units + 1
-        np.add.at(senses, columns, 1)
+        held = 0 if machine.nand.cache_read else int(wanted * beat_clocks) - 1
+        np.add.at(array, columns, machine.t_read_cycles + held)
         np.add.at(beats, columns % g.dies, wanted)
         np.add.at(moved, columns % g.dies, 1)
         pages[time.path or 0] += read.pages
 
-    page_clocks = FRAME * ONE / rate_register(machine.link_beats_per_clock)
-    beat_clocks = ONE / rate_register(machine.tsv_beats_per_clock_per_die)
-    sense_clocks = float(machine.t_read_cycles)
-    if not machine.nand.cache_read:  # the register is held until the page has left
-        sense_clocks += FRAME * beat_clocks
-        if machine.nand.sensing is Sensing.LOCKSTEP:
-            sense_clocks += FRAME * beat_clocks * (g.subarrays_per_die - 1)
     span = max(t.done for t in times) - min(t.accepted for t in times)
     lanes = beats * beat_clocks + moved * machine.nand_cycles["t_ccs"]
     return {
         "link": max(pages) * page_clocks / span,
         "tsv": float(lanes.max()) / span,
-        "array": float(senses.max()) * sense_clocks / span,
+        "array": float(array.max()) / span,
     }

@@ -1,0 +1,126 @@
+"""RTL and twin, read by read, on traces of the small machine."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from hw.errors import InputError
+from hw.presets import topology
+from perfmodel.memory.twin import Path, Read, Times
+from tb.correlation import Compared, correlate, misses, report, trace_of
+from tb.correlation import compare as module
+from tb.correlation.traces import KINDS
+from tb.traces import times, trace_run
+
+SEED = 31
+
+
+@pytest.fixture(scope="module")
+def compared(verilator, tmp_path_factory) -> list[Compared]:
+    folder = tmp_path_factory.mktemp("correlation")
+    return correlate([f"mini-compact-{kind}-{SEED}" for kind in KINDS], folder)
+
+
+def test_the_error_is_within_its_bounds(compared):
+    totals = report(compared)
+    assert totals["n"] == sum(len(c.trace.reads) for c in compared)
+    assert misses(totals) == []
+
+
+def test_every_stamp_of_the_small_machine_is_the_same(compared):
+    """The twin has every mechanism that these traces meet, so nothing is left to differ."""
+    for c in compared:
+        assert c.rtl == c.twin, f"{c.name}: repeat with `pagewave correlate`"
+
+
+def test_traces_are_offered_when_they_say(compared):
+    (paced,) = [c for c in compared if "paced" in c.name]
+    accepted = np.array([t.accepted for t in paced.rtl])
+    wanted = accepted[0] + np.array([read.at for read in paced.trace.reads])
+    # Each comes in its clock, or in the first one after it in which it may be taken.
+    assert (accepted >= wanted).all()
+    assert (accepted == wanted)[1:].any()
+    assert (np.diff(accepted) > 0).all()
+
+
+def test_times_of_the_rtl_are_kept(verilator, tmp_path, monkeypatch):
+    name = f"mini-compact-hot-{SEED}"
+    (first,) = correlate([name], tmp_path)
+    monkeypatch.setattr("tb.correlation.store.play", None)
+    played = []
+    (again,) = correlate([name], tmp_path, lambda _, __, fresh: played.append(fresh))
+    assert (played, again.rtl) == ([False], first.rtl)
+    # Those of another state of the RTL are not.
+    monkeypatch.setattr("tb.correlation.store.rtl_fingerprint", lambda: "another")
+    with pytest.raises(TypeError):
+        correlate([name], tmp_path)
+
+
+def test_wrong_data_has_no_times(verilator):
+    from tb.correlation.store import _simulation
+    from tb.play import play
+
+    trace = trace_of(f"mini-compact-hot-{SEED}")
+    run = dataclasses.replace(trace_run(trace), corrupt=True)
+    with pytest.raises(RuntimeError, match="wrong beats"):
+        times(play(_simulation("mini", trace.topology), run))
+
+
+# The figures, without a simulator -----------------------------------------------------------------
+
+
+def made(late: list[int]) -> Compared:
+    """A trace whose reads take 100 clocks each and are so many clocks late on the twin."""
+    trace = trace_of("mini-compact-small-1")
+    reads = (Read(first=0, pages=1, path=Path.DIRECT),) * len(late)
+    rtl = [Times(accepted=k, first_beat=k + 9, last_beat=k + 9, done=k + 100, path=Path.DIRECT)
+           for k in range(len(late))]  # fmt: skip
+    twin = [dataclasses.replace(t, done=t.done + d) for t, d in zip(rtl, late, strict=True)]
+    return Compared(
+        name="mini-compact-small-1",
+        trace=dataclasses.replace(trace, reads=reads),
+        rtl=tuple(rtl),
+        twin=tuple(twin),
+    )
+
+
+def test_error_is_the_difference_over_the_time_of_the_read():
+    totals = report([made([0, -3, 2, 0]), made([0] * 4)])
+    assert totals["n"] == 8
+    assert totals["exact"] == 6
+    assert totals["max_pct"] == 3.0
+    assert (totals["worst"]["read"], totals["worst"]["error_pct"]) == (1, 3.0)
+    assert totals["worst"]["twin"]["done"] - totals["worst"]["rtl"]["done"] == -3
+    assert totals["median_pct"] == 0.0
+    assert totals["groups"]["kind"]["small"]["traces"] == 2
+
+
+@pytest.mark.parametrize(
+    ("late", "missed"),
+    [
+        ([0, 0, 0, 2], []),
+        ([1, 1, 1, 0], ["median_pct is 1.000: must be 0.5 at most"]),
+        ([0, 0, 0, 9], ["p99_pct is 8.730: must be 2.0 at most"]),
+    ],
+)
+def test_bounds_that_are_not_kept_are_named(late, missed):
+    assert misses(report([made(late)])) == missed
+
+
+def test_nothing_to_report():
+    with pytest.raises(ValueError, match="no trace"):
+        report([])
+
+
+def test_a_path_that_is_not_there():
+    trace = trace_of("mini-compact-stream-1")
+    reads = (Read(first=0, pages=1, path=Path.RELAY),)
+    with pytest.raises(InputError, match="RELAY"):
+        dataclasses.replace(trace, topology=topology("direct-only"), reads=reads)
+
+
+def test_parameters_name_the_corner():
+    found = module.parameters(made([0]))
+    assert found["topology"] == "compact"
+    assert set(found) >= {"tR ns", "TSV TB/s", "link TB/s", "sensing", "cache read"}
