@@ -28,7 +28,7 @@ def correlate(
     ] = ",".join(TOPOLOGIES),
     full_size_topologies: Annotated[
         str, typer.Option(help="The same for the traces of the full-size machine.")
-    ] = "compact,dash",
+    ] = "dash",
     seed: Annotated[int, typer.Option(help="Of the first trace.")] = DEFAULT_SEED,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("build/reports"),
     json: Json = False,

@@ -45,7 +45,7 @@ class Size:
 
 SIZES = {
     "mini": Size(waves=(10, 20), reads=(60, 240)),
-    "paper": Size(waves=(3, 10), reads=(100, 400)),
+    "paper": Size(waves=(3, 6), reads=(100, 400)),
 }
 
 
