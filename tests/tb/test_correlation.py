@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 
 from hw.errors import InputError
-from hw.presets import topology
-from perfmodel.memory.twin import Path, Read, Times
+from hw.presets import preset, topology
+from perfmodel.memory.twin import Path, Read, Times, Trace, play
+from perfmodel.memory.twin.latencies import LATENCIES
 from tb.correlation import Compared, correlate, misses, report, trace_of
 from tb.correlation import compare as module
+from tb.correlation.store import rtl_times
 from tb.correlation.traces import KINDS
 from tb.traces import times, trace_run
 
 SEED = 31
+MINI = preset("mini")
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +45,33 @@ def test_traces_are_offered_when_they_say(compared):
     assert (accepted >= wanted).all()
     assert (accepted == wanted)[1:].any()
     assert (np.diff(accepted) > 0).all()
+
+
+def chunk_trace() -> Trace:
+    """Pages of one subarray, whose chunks close by themselves, then a stream of whole chunks."""
+    wave = MINI.geometry.wave_pages
+    alone = [Read(first=wave * k, pages=1, path=Path.RELAY) for k in range(8)]
+    stream = [Read(first=wave * 20 + 64 * k, pages=64, path=Path.RELAY, at=9000) for k in range(10)]
+    return Trace(
+        machine=MINI,
+        topology=topology("compact"),
+        reads=(*alone, *stream),
+        window_pages=6 * wave,
+    )
+
+
+def test_chunks_close_and_regions_come_back_in_the_same_clocks(verilator, tmp_path):
+    trace = chunk_trace()
+    rtl, _ = rtl_times(trace, tmp_path, "chunks")
+    assert rtl == play(trace, start=rtl[0].accepted)
+    # These decide in this trace; less than a slot of four clocks may not show.
+    for name, change in (("chunk_idle", 4), ("emptied", -1), ("emptied", 4)):
+        value = getattr(LATENCIES, name)
+        object.__setattr__(LATENCIES, name, value + change)
+        try:
+            assert rtl != play(trace, start=rtl[0].accepted), name
+        finally:
+            object.__setattr__(LATENCIES, name, value)
 
 
 def test_times_of_the_rtl_are_kept(verilator, tmp_path, monkeypatch):
