@@ -17,10 +17,6 @@ class DirectLink:
         self._way = machine.link.one_way_cycles
         self._receiver = receiver
 
-    def flows(self, clock: int) -> bool:
-        """Whether there is credit for a page."""
-        return self._credits.ready(clock) == clock
-
     def ready(self, clock: int) -> int | None:
         return self._credits.ready(clock)
 

@@ -15,20 +15,37 @@ class PathGate:
 
     Open while the path holds credit, and else for one region's worth of pages. The dies ask in one
     clock what was so at its beginning.
+
+    Attributes:
+        blocked: A die has found it closed.
     """
 
-    __slots__ = ("_clock", "_flows", "_most", "_open", "_under_way", "blocked")
+    __slots__ = ("_again", "_clock", "_most", "_open", "_ready", "_under_way", "blocked")
 
-    def __init__(self, machine: Machine, flows: Callable[[int], bool]) -> None:
-        self._flows, self._most = flows, machine.geometry.wave_pages
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        ready: Callable[[int], int | None],
+        again: Callable[[int], None],
+    ) -> None:
+        """``ready`` as :meth:`perfmodel.memory.twin.drain.Outlet.ready`.
+
+        ``again`` is told the clock of its answer while the gate is closed.
+        """
+        self._ready, self._again, self._most = ready, again, machine.geometry.wave_pages
         self._under_way, self._clock, self._open = 0, -1, True
-        self.blocked = False  # a die has found it closed
+        self.blocked = False
 
     def opens(self, clock: int) -> bool:
         """Whether a page may be issued in this clock."""
         if clock != self._clock:
-            self._clock = clock
-            self._open = self._under_way < self._most or self._flows(clock)
+            self._clock, self._open = clock, True
+            if self._under_way >= self._most:
+                ready = self._ready(clock)
+                self._open = ready == clock
+                if ready is not None and not self._open:
+                    self._again(ready)
         if not self._open:
             self.blocked = True
         return self._open

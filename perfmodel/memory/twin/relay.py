@@ -37,12 +37,8 @@ class RelayAdmission:
         self._asks: deque[tuple[int, int]] = deque()  # clocks from which pages count as asked for
         self._quiet = 0  # since when no page is ready
 
-    def flows(self, clock: int) -> bool:
-        """Whether a page may go."""
-        return bool(self._chunk) or self._regions > 0
-
     def ready(self, clock: int) -> int | None:
-        return clock if self.flows(clock) else None
+        return clock if self._chunk or self._regions else None
 
     def request(self, clock: int, pages: int) -> None:
         """A descriptor of so many pages is taken in ``clock``."""

@@ -26,8 +26,8 @@ class Stack:
         buffer = RelayBuffer(machine, events, receiver)
         self._admission = RelayAdmission(self, buffer)
         self.path_gates = (
-            PathGate(machine, direct.flows),
-            PathGate(machine, self._admission.flows),
+            PathGate(machine, ready=direct.ready, again=self._wake),
+            PathGate(machine, ready=self._admission.ready, again=self._wake),
         )
         self.dies: list[Die] = []
         lockstep = machine.nand.sensing is Sensing.LOCKSTEP
@@ -78,8 +78,11 @@ class Stack:
         self.drains[path].admit(clock)
         if self.path_gates[path].blocked:
             self.path_gates[path].blocked = False
-            for die in self.dies:
-                die.wake(clock)
+            self._wake(clock)
+
+    def _wake(self, clock: int) -> None:
+        for die in self.dies:
+            die.wake(clock)
 
     def _pass_on(self, clock: int, read: Transfer) -> bool:
         self._decoders[Path.RELAY].send(clock, read)
