@@ -6,6 +6,7 @@ from hw.gpu.router import Choice
 from perfmodel.memory.twin import Times, Trace
 from tb.read_result import ReadResult
 from tb.reads import ReadRun
+from tb.settings import Modes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ def trace_run(trace: Trace) -> TraceRun:
         machine=trace.machine,
         topology=trace.topology,
         listed=tuple((read.first, read.pages, Choice(int(read.path))) for read in trace.reads),
+        modes=Modes(drain_whole_region=trace.drain_whole_region),
         trace=trace,
     )
 

@@ -71,6 +71,7 @@ def parameters(compared: Compared) -> dict[str, str]:
         "link TB/s": f"{trace.machine.link.usable_bytes_per_s / 1e12:.3f}",
         "sensing": nand.sensing.value,
         "cache read": "on" if nand.cache_read else "off",
+        "drain": "whole regions" if trace.drain_whole_region else "page by page",
         "further NAND times": ", ".join(extra) or "none",
         "window, waves": f"{waves:g}",
     }

@@ -64,4 +64,6 @@ def _key(trace: Trace) -> str:
         "window_pages": trace.window_pages,
         "reads": [dataclasses.astuple(read) for read in trace.reads],
     }
+    if trace.drain_whole_region:
+        asked["drain_whole_region"] = True
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]

@@ -202,7 +202,13 @@ def trace_of(name: str) -> Trace:
     waves = pick.choice(WIDE_WAVES if kind in SATURATING else WINDOW_WAVES)
     window = round(waves * machine.geometry.wave_pages * joined.pairs)
     reads = write(_Writer(machine, joined, pick))
-    return Trace(machine=machine, topology=joined, reads=tuple(reads), window_pages=window)
+    return Trace(
+        machine=machine,
+        topology=joined,
+        reads=tuple(reads),
+        window_pages=window,
+        drain_whole_region=pick.random() < 0.15,
+    )
 
 
 def names(machine_name: str, joined: tuple[str, ...], *, count: int, seed: int) -> list[str]:

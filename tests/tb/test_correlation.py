@@ -74,6 +74,13 @@ def test_chunks_close_and_regions_come_back_in_the_same_clocks(verilator, tmp_pa
             object.__setattr__(LATENCIES, name, value)
 
 
+def test_whole_regions_drain_in_the_same_clocks(verilator, tmp_path):
+    by_page = trace_of("mini-compact-scattered-40")
+    by_region = dataclasses.replace(by_page, drain_whole_region=True)
+    rtl, _ = rtl_times(by_region, tmp_path, "regions")
+    assert rtl == play(by_region, start=rtl[0].accepted) != play(by_page, start=rtl[0].accepted)
+
+
 def test_times_of_the_rtl_are_kept(verilator, tmp_path, monkeypatch):
     name = f"mini-compact-hot-{SEED}"
     (first,) = correlate([name], tmp_path)

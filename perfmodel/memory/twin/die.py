@@ -32,6 +32,7 @@ class Die:
         g, cycles = machine.geometry, machine.nand_cycles
         self._stack, self._number = stack, number
         self._gate, self._paths = stack.wave_gate, stack.path_gates
+        self._regions = stack.regions
         self.walks = [PageWalk(machine, die=number) for _ in range(2)]
         self.data_busy = self.cache_busy = 0
         self.slot_busy = [0, 0]
@@ -119,12 +120,16 @@ class Die:
     def _issue(self, clock: int) -> tuple[Page | None, int]:
         """The page that senses in this clock, if any, and when else to look again."""
         busy = self.slot_busy
-        if self._gate is None:
-            slots = ~(busy[0] & busy[1])
-        elif self._gate.opens(clock):
-            slots = ~busy[self._gate.region]
-        else:
-            return None, NEVER
+        fills = self._regions.fills
+        free_0, free_1 = ~busy[0] if fills[0] else 0, ~busy[1] if fills[1] else 0
+        if self._gate is not None:
+            if not self._gate.opens(clock):
+                return None, NEVER
+            if self._gate.region:
+                free_0 = 0
+            else:
+                free_1 = 0
+        slots = free_0 | free_1
         free = slots & ~self.data_busy & ~self._plane_busy
         direct, relay = self.walks[0].waiting & free, self.walks[1].waiting & free
         if not direct | relay:
@@ -153,7 +158,7 @@ class Die:
         self._last = path
         bit = ready & -ready
         subarray = bit.bit_length() - 1
-        region = self._gate.region if self._gate is not None else int(busy[0] & bit != 0)
+        region = int(not free_0 & bit)
         walk = self.walks[path]
         walk.waiting ^= bit
         of = walk.pages[subarray]
@@ -165,6 +170,7 @@ class Die:
         else:
             self._of_relay[region] &= ~bit
         self._paths[path].issue()
+        self._regions.issue(region)
         self._count(clock)
         if self._plane_clocks:
             self._hold_plane(clock, subarray)

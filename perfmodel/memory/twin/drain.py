@@ -31,6 +31,8 @@ class Outlet(Protocol):
 class Drain:
     """``hw.hbf.drain``: ready pages of a path, dies in turn, those of a die in order.
 
+    A page leaves only while its region drains.
+
     Attributes:
         coming: Pages that have been filled, with the clock from which each is ready.
     """
@@ -41,7 +43,7 @@ class Drain:
         self._pacer = FramePacer(rate_register(machine.link_beats_per_clock), phase=TICK[path])
         self.coming: deque[tuple[int, Page]] = deque()
         self._queues: list[deque[Page]] = [deque() for _ in range(machine.geometry.dies)]
-        self._ready = 0  # one bit a die
+        self._heads = [0, 0]  # by region, dies whose first ready page is there
         self._turn = 0  # dies above the last that was chosen
         self._next = -1  # the tick to look at
 
@@ -56,8 +58,20 @@ class Drain:
         self._look_at(clock)
 
     def waits(self, clock: int) -> bool:
-        """Whether a page is ready in ``clock``."""
-        return self._ready != 0 or (bool(self.coming) and self.coming[0][0] <= clock)
+        """Whether a page is ready in ``clock`` and its region drains."""
+        return self._ready(clock) != 0
+
+    def _ready(self, clock: int) -> int:
+        """Dies whose first page is ready in ``clock`` and may leave its region."""
+        coming, heads = self.coming, self._heads
+        while coming and coming[0][0] <= clock:
+            page = coming.popleft()[1]
+            queue = self._queues[page.die]
+            if not queue:
+                heads[page.region] |= 1 << page.die
+            queue.append(page)
+        drains = self._stack.regions.drains
+        return (heads[0] if drains[0] else 0) | (heads[1] if drains[1] else 0)
 
     def _look_at(self, clock: int) -> None:
         tick = self._pacer.tick(clock)
@@ -69,34 +83,33 @@ class Drain:
         if clock != self._next:
             return  # it was looked at before
         self._next = -1
-        coming = self.coming
-        while coming and coming[0][0] <= clock:
-            page = coming.popleft()[1]
-            self._queues[page.die].append(page)
-            self._ready |= 1 << page.die
-        if not self._ready:
-            if coming:
-                self._look_at(coming[0][0])
+        ready = self._ready(clock)
+        if not ready:
+            if self.coming:
+                self._look_at(self.coming[0][0])
             return
         may = self._outlet.ready(clock)
         if may != clock:
             if may is not None:
                 self._look_at(may)
             return
-        first = self._ready & self._turn or self._ready
+        first = ready & self._turn or ready
         line = first & -first
         self._turn = ~(line | (line - 1))
         queue = self._queues[line.bit_length() - 1]
         page = queue.popleft()
-        if not queue:
-            self._ready ^= line
+        self._heads[page.region] ^= line
+        if queue:
+            self._heads[queue[0].region] |= line
         self._pacer.use(clock)
         self._outlet.send(clock, page)
         self._stack.sent(self._path, page, clock)
         if not self.waits(clock + 1):
             self._outlet.emptied(clock + 1)
-        if self._ready or coming:
-            self._look_at(clock + FRAME if self._ready else max(clock + FRAME, coming[0][0]))
+        if self._ready(clock + 1):
+            self._look_at(clock + FRAME)
+        elif self.coming:
+            self._look_at(max(clock + FRAME, self.coming[0][0]))
 
 
 def on_link(page: Page, chosen: int) -> list[int]:

@@ -36,7 +36,7 @@ def play(trace: Trace, *, start: int = 0) -> tuple[Times, ...]:
     """
     events = Events()
     receiver = Receiver(events)
-    stack = Stack(trace.machine, events, receiver)
+    stack = Stack(trace.machine, events, receiver, drain_whole_region=trace.drain_whole_region)
     router = RequestRouter(trace, events, receiver, stack.request)
     router.begin(start)
     events.run(start)

@@ -10,6 +10,7 @@ from perfmodel.memory.twin.lanes import FillGroup, TsvLane
 from perfmodel.memory.twin.latencies import LATENCIES
 from perfmodel.memory.twin.pacer import FRAME
 from perfmodel.memory.twin.receiver import Receiver
+from perfmodel.memory.twin.regions import RegionDrain
 from perfmodel.memory.twin.relay import RelayAdmission, RelayBuffer
 from perfmodel.memory.twin.requests import RequestWay
 from perfmodel.memory.twin.trace import Path
@@ -19,15 +20,18 @@ from perfmodel.memory.twin.transfer import Page, Transfer
 class Stack:
     """``hw.hbf.base_die`` with its NAND dies, ``hw.hbm.base_die`` and their links."""
 
-    def __init__(self, machine: Machine, events: Events, receiver: Receiver) -> None:
+    def __init__(
+        self, machine: Machine, events: Events, receiver: Receiver, *, drain_whole_region: bool
+    ) -> None:
         self.machine, self.events = machine, events
+        self.regions = RegionDrain(self, whole=drain_whole_region)
         way = machine.link.one_way_cycles
         direct = DirectLink(machine, receiver)
         buffer = RelayBuffer(machine, events, receiver)
         self._admission = RelayAdmission(self, buffer)
         self.path_gates = (
-            PathGate(machine, ready=direct.ready, again=self._wake),
-            PathGate(machine, ready=self._admission.ready, again=self._wake),
+            PathGate(machine, ready=direct.ready, again=self.wake),
+            PathGate(machine, ready=self._admission.ready, again=self.wake),
         )
         self.dies: list[Die] = []
         lockstep = machine.nand.sensing is Sensing.LOCKSTEP
@@ -61,8 +65,9 @@ class Stack:
     def left(self, page: Page, clock: int) -> None:
         """The last beat of a page goes over its TSV lane in ``clock``."""
         self.dies[page.die].left(page, clock + LATENCIES.take)
-        ready = clock + LATENCIES.readout + LATENCIES.fill + LATENCIES.queue
-        self.drains[page.of.path].add(ready, page)
+        filled = clock + LATENCIES.readout + LATENCIES.fill
+        self.regions.filled(page, filled)
+        self.drains[page.of.path].add(filled + LATENCIES.queue, page)
 
     def sent(self, path: int, page: Page, clock: int) -> None:
         """A page of ``path`` is chosen to leave in ``clock``."""
@@ -71,6 +76,7 @@ class Stack:
         if gate.blocked:
             self.admitted(path, clock + LATENCIES.take)
         free = clock + LATENCIES.slot
+        self.regions.freed(page, free)
         self.events.at(free, Phase.REGISTERS, lambda now: die.free(page, now))
 
     def admitted(self, path: int, clock: int) -> None:
@@ -78,9 +84,10 @@ class Stack:
         self.drains[path].admit(clock)
         if self.path_gates[path].blocked:
             self.path_gates[path].blocked = False
-            self._wake(clock)
+            self.wake(clock)
 
-    def _wake(self, clock: int) -> None:
+    def wake(self, clock: int) -> None:
+        """All dies look again in ``clock``."""
         for die in self.dies:
             die.wake(clock)
 

@@ -46,12 +46,14 @@ class Trace:
         topology: Links and stack pairs.
         reads: In the order in which they are offered.
         window_pages: Pages outstanding on a path, over all pairs, at which it takes no more.
+        drain_whole_region: Pages leave only when their region has filled.
     """
 
     machine: Machine
     topology: Topology
     reads: tuple[Read, ...]
     window_pages: int
+    drain_whole_region: bool = False
 
     def __post_init__(self) -> None:
         if not self.reads:
