@@ -53,11 +53,9 @@ def plot_errors(
     pages = np.concatenate([trace.pages for trace in traces])
     load = np.concatenate([np.full(len(trace.pages), trace.load) for trace in traces])
     with matplotlib.rc_context(STYLE):
-        figure = matplotlib.figure.Figure(figsize=(14, 8.5), layout="constrained")
-        (size, busy), (by_value, _) = figure.subplots(2, 2, height_ratios=(1, 1.3))
-        by_value.remove()
-        _.remove()
-        by_value = figure.add_subplot(2, 1, 2)
+        figure = matplotlib.figure.Figure(figsize=(14, 9), layout="constrained")
+        places = figure.subplot_mosaic([["size", "load"], ["value", "value"]])
+        size, busy, by_value = places["size"], places["load"], places["value"]
         _points(size, pages, errors)
         size.set(title="by size", xlabel="pages of a read", xscale="log")
         _points(busy, load, errors)
