@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from perfmodel.memory.twin.events import Phase, Wakes
 from perfmodel.memory.twin.latencies import LATENCIES
+from perfmodel.memory.twin.sensed import SensedPages
 from perfmodel.memory.twin.trace import Path
 from perfmodel.memory.twin.transfer import Page
 from perfmodel.memory.twin.walk import NEVER, PageWalk
@@ -43,9 +44,7 @@ class Die:
         self._latch_clocks = max(LATENCIES.queue, cycles["t_latch"] + cycles["t_rr"])
         self._senses: deque[tuple[int, Page]] = deque()  # when its sense ends, at the earliest
         self._latched = 0
-        # Clocks from which the block table has read on, one for each page it has room for.
-        self._counted: deque[int] = deque(maxlen=g.subarrays_per_die)
-        self._counted_last = 0
+        self._counted = SensedPages(depth=g.subarrays_per_die)
         self._plane_clocks = cycles["t_plane_busy"]
         self._plane_busy, self._plane_ends = 0, deque[tuple[int, int]]()
         self._planes, self._subarrays = g.planes, g.subarrays
@@ -147,8 +146,9 @@ class Die:
             relay = 0
         if not direct | relay:
             return None, NEVER
-        if len(self._counted) == self._counted.maxlen and self._counted[0] > clock:
-            return None, self._counted[0]  # the block table counts pages more slowly
+        room = self._counted.room(clock)
+        if room != clock:
+            return None, room
 
         if direct and relay:
             path = Path.DIRECT if self._last else Path.RELAY
@@ -171,7 +171,7 @@ class Die:
             self._of_relay[region] &= ~bit
         self._paths[path].issue()
         self._regions.issue(region)
-        self._count(clock)
+        self._counted.add(clock)
         if self._plane_clocks:
             self._hold_plane(clock, subarray)
         return Page(self._number, subarray, region, of), NEVER
@@ -197,14 +197,7 @@ class Die:
         self._stack.lanes[self._number].add(clock + self._latch_clocks, page)
         return clock + 1
 
-    # The block table and the planes ---------------------------------------------------------------
-
-    def _count(self, clock: int) -> None:
-        """``hw.hbf.block_port``: a sensed page is counted from a queue, one in three clocks."""
-        last = self._counted_last
-        readable = max(clock + LATENCIES.queue, last + LATENCIES.next)
-        self._counted.append(readable)
-        self._counted_last = max(readable, last + LATENCIES.table)
+    # Planes ---------------------------------------------------------------------------------------
 
     def _hold_plane(self, clock: int, subarray: int) -> None:
         """A plane takes no command for tPLxBSY after one."""

@@ -13,8 +13,10 @@ from hw.sram import fill_pipe, regions
 from hw.ucie import transaction
 from perfmodel.memory.twin.credits import BeatCredits
 from perfmodel.memory.twin.events import Events, Wakes
+from perfmodel.memory.twin.gates import PathGate
 from perfmodel.memory.twin.latencies import LATENCIES
 from perfmodel.memory.twin.pacer import FRAME, ONE, FramePacer, rate_register
+from perfmodel.memory.twin.sensed import SensedPages
 from perfmodel.memory.twin.trace import UNIT_BYTES, Path
 
 
@@ -72,6 +74,50 @@ def test_credits_are_those_of_a_queue_of_that_depth(depth, pages, way):
         credits.use(back)
         under_way += back
         clock = ready + FRAME
+
+
+@given(depth=st.integers(1, 6), waits=st.lists(st.integers(1, 6), max_size=40))
+def test_sensed_pages_wait_for_the_table_as_in_a_queue(depth, waits):
+    """A memory of ``depth`` pages and a register behind it, looked at in every clock."""
+    pages, memory, register, rests, clock = SensedPages(depth=depth), deque[int](), False, 0, 0
+
+    def tick():
+        nonlocal register, rests, clock
+        takes = register and rests == 0
+        rests = LATENCIES.table - 1 if takes else max(0, rests - 1)
+        if memory and memory[0] < clock and (takes or not register):
+            memory.popleft()
+            register = True
+        elif takes:
+            register = False
+        clock += 1
+
+    for wait in waits:
+        for _ in range(wait):
+            tick()
+        room = pages.room(clock)
+        while len(memory) == depth:
+            tick()
+        assert room == clock
+        pages.add(clock)
+        memory.append(clock)
+
+
+def test_a_path_without_credit_prepares_the_pages_of_one_region():
+    machine, credit, told = preset("mini"), {}, []
+    gate = PathGate(machine, ready=lambda clock: credit.get("from"), again=told.append)
+    for clock in range(machine.geometry.wave_pages):
+        assert gate.opens(clock)
+        gate.issue()
+    assert not gate.opens(200)
+    assert gate.blocked
+    credit["from"] = 210
+    assert not gate.opens(201)
+    assert told == [210]
+    assert gate.opens(210)
+    credit.clear()
+    gate.sent()
+    assert gate.opens(211)
 
 
 def test_events_come_in_order_of_clock_phase_and_asking():
