@@ -37,8 +37,8 @@ measure: $(INSTALLED) toolchain  ## Measure rates, first bytes and peers; renews
 	  --docs docs/placement.md --docs docs/ucie.md --docs docs/hbm.md
 
 .PHONY: correlate
-correlate: $(INSTALLED) toolchain  ## The same 520 random traces on RTL and twin: build/reports/correlation.json
-	$(BIN)/pagewave correlate --out build/reports
+correlate: $(INSTALLED) toolchain  ## Compare RTL and twin on 520 random traces; renews docs/twin.md
+	$(BIN)/pagewave correlate --out build/reports --docs docs/twin.md
 
 .PHONY: cells
 cells: $(INSTALLED)  ## Count the cells of the HBF base die; renews docs/cells.md

@@ -15,7 +15,8 @@ from scripts.generate import Json
 from scripts.measure import rich_table
 from tb.correlation import Compared, misses, names, report
 from tb.correlation import correlate as compare
-from tb.correlation.tables import tables
+from tb.correlation.tables import Section, tables
+from tb.measurements import find_pages, renew_page
 
 DEFAULT_SEED = 100_000  # of traces that no test plays
 
@@ -30,6 +31,9 @@ def correlate(
         str, typer.Option(help="The same for the traces of the full-size machine.")
     ] = "dash",
     seed: Annotated[int, typer.Option(help="Of the first trace.")] = DEFAULT_SEED,
+    docs: Annotated[
+        Path | None, typer.Option(help="Page whose marked block takes the new tables.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("build/reports"),
     json: Json = False,
 ) -> None:
@@ -55,6 +59,9 @@ def correlate(
             wanted += names(preset_name, _listed(option, joined), count=count, seed=seed)
     if not wanted:
         raise InputError("no trace is asked for: --traces and --full-size are both 0")
+    if docs is not None:
+        find_pages([docs], [Section.name])
+        check_writable("docs", docs)
     check_writable("out", out, folder=True)
     console.err.print("building simulators that are new, minutes each at full size ...")
 
@@ -72,9 +79,8 @@ def correlate(
     compared = compare(wanted, out / "correlation-traces", progress)
     totals = report(compared)
     write_atomically(out / "correlation.json", jsonlib.dumps(totals, indent=2) + "\n")
-    found = tables(totals)
-    markdown = "\n\n".join(table.markdown() for table in found)
-    write_atomically(out / "correlation.md", markdown + "\n")
+    section = Section(totals)
+    write_atomically(out / "correlation.md", section.markdown() + "\n")
     plot_errors(
         [
             Errors(errors_pct=c.errors_pct, pages=c.sizes, load=max(c.loads.values()))
@@ -84,10 +90,13 @@ def correlate(
         out / "correlation.png",
     )
     console.err.print(f"wrote {out / 'correlation'}.json, .md and .png", soft_wrap=True)
+    if docs is not None:
+        renew_page(docs, [section])
+        console.err.print(f"wrote {docs}", soft_wrap=True)
     if json:
         console.print_json(totals)
     else:
-        for table in found:
+        for table in tables(totals):
             console.out.print(rich_table(table))
     missed = misses(totals)
     for miss in missed:

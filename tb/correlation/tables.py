@@ -1,10 +1,22 @@
 """A correlation as tables for readers."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from tb.measurements.report import Table
 
 _COLUMNS = ("traces", "reads", "median %", "99th %", "largest %")
+
+
+@dataclass(frozen=True)
+class Section:
+    """The block of a page that holds the tables, see :func:`tb.measurements.report.renew_page`."""
+
+    totals: dict[str, Any]
+    name: str = "correlation"
+
+    def markdown(self) -> str:
+        return "\n\n".join(table.markdown() for table in tables(self.totals))
 
 
 def tables(totals: dict[str, Any]) -> tuple[Table, ...]:

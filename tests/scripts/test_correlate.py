@@ -10,7 +10,9 @@ OPTIONS = ["correlate", "--traces", "2", "--full-size", "0", "--topologies", "co
 
 
 def test_results_go_to_stdout_and_folder(verilator, capsys, tmp_path):
-    out = ["--out", str(tmp_path)]
+    page = tmp_path / "page.md"
+    page.write_text("<!-- measured: correlation -->\n<!-- end of correlation -->\n")
+    out = ["--out", str(tmp_path), "--docs", str(page)]
     assert main([*OPTIONS, *out, "--json"]) == 0
     first = capsys.readouterr()
     totals = json.loads(first.out)
@@ -19,7 +21,9 @@ def test_results_go_to_stdout_and_folder(verilator, capsys, tmp_path):
     assert totals["traces"] == 2
     assert first.err.count(", kept") == 0
     assert (tmp_path / "correlation.png").read_bytes().startswith(b"\x89PNG")
-    assert f"{totals['n']:,}" in (tmp_path / "correlation.md").read_text()
+    table = (tmp_path / "correlation.md").read_text().strip()
+    assert f"{totals['n']:,}" in table
+    assert table in page.read_text()
     # Again, with tables and one trace more: what was played is not played again.
     assert main([*OPTIONS[:2], "3", *OPTIONS[3:], *out]) == 0
     again = capsys.readouterr()
@@ -34,6 +38,7 @@ def test_results_go_to_stdout_and_folder(verilator, capsys, tmp_path):
         (["--traces", "0", "--full-size", "0"], "no trace is asked for"),
         (["--topologies", "star"], "topologies has 'star'"),
         (["--topologies", ","], "topologies is empty"),
+        (["--docs", "README.md"], "has no block"),
     ],
 )
 def test_wrong_options(capsys, options, message):
