@@ -81,6 +81,16 @@ def test_whole_regions_drain_in_the_same_clocks(verilator, tmp_path):
     assert rtl == play(by_region, start=rtl[0].accepted) != play(by_page, start=rtl[0].accepted)
 
 
+def test_busy_planes_hold_up_a_wave_of_lockstep_in_the_same_clocks(verilator, tmp_path):
+    """Planes that are busy decide when a wave may open: the page that ended first is stuck."""
+    pair = trace_of("mini-dash-stream-100244")
+    trace = dataclasses.replace(
+        pair, topology=topology("compact"), window_pages=pair.window_pages // 2
+    )
+    rtl, _ = rtl_times(trace, tmp_path, "planes")
+    assert rtl == play(trace, start=rtl[0].accepted)
+
+
 def test_times_of_the_rtl_are_kept(verilator, tmp_path, monkeypatch):
     name = f"mini-compact-hot-{SEED}"
     (first,) = correlate([name], tmp_path)

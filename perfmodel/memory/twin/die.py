@@ -76,6 +76,7 @@ class Die:
         """Whether a page that has sensed waits for its cache register."""
         if not self._senses:
             return False
+        self._end_planes(clock)
         ends, page = self._senses[0]
         return max(ends, self._latched + LATENCIES.next) <= clock and bool(
             (self.cache_busy | self._plane_busy) >> page.subarray & 1
@@ -205,7 +206,10 @@ class Die:
         bits = sum(1 << (plane + k * self._planes) for k in range(self._subarrays))
         self._plane_busy |= bits
         held = max(LATENCIES.queue, self._plane_clocks)
-        self._plane_ends.append((clock + held + LATENCIES.take, bits))
+        free = clock + held + LATENCIES.take
+        self._plane_ends.append((free, bits))
+        if self._gate is not None:
+            self._gate.wake(free)
 
     def _end_planes(self, clock: int) -> None:
         while self._plane_ends and self._plane_ends[0][0] <= clock:
