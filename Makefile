@@ -36,6 +36,10 @@ measure: $(INSTALLED) toolchain  ## Measure rates, first bytes and peers; renews
 	$(BIN)/pagewave measure --out build/measure --docs docs/measurements.md \
 	  --docs docs/placement.md --docs docs/ucie.md --docs docs/hbm.md
 
+.PHONY: correlate
+correlate: $(INSTALLED) toolchain  ## Compare RTL and twin on 520 random traces; renews docs/twin.md
+	$(BIN)/pagewave correlate --out build/reports --docs docs/twin.md
+
 .PHONY: cells
 cells: $(INSTALLED)  ## Count the cells of the HBF base die; renews docs/cells.md
 	$(BIN)/pagewave cells --preset mini --docs docs/cells.md

@@ -9,6 +9,7 @@ import typer
 from hw.errors import InputError
 from scripts.calibrate import calibrate
 from scripts.cells import cells
+from scripts.correlate import correlate
 from scripts.demo import demo
 from scripts.fit_kernels import fit_kernels
 from scripts.generate import generate
@@ -49,7 +50,7 @@ def _options(
 
 
 for verb in (
-    simulate, calibrate, measure, cells,
+    simulate, calibrate, measure, correlate, cells,
     generate, serve, sweep, trace, lookahead,
     kernel, import_profile, fit_kernels, profile_gpu,
     demo,

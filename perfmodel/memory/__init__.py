@@ -1,4 +1,4 @@
-"""Memory timing, the timing record, placement and delivery."""
+"""Memory timing, the timing record, placement and delivery; the twin of the RTL is in ``twin``."""
 
 from perfmodel.memory.delivery import Delivery, ExpertDelivery
 from perfmodel.memory.placement import Placement, place

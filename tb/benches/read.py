@@ -140,9 +140,17 @@ async def written(dut, plan: dict, writers: list) -> None:
 
 
 async def read_all(dut, plan: dict) -> None:
-    """Send every request as soon as it is accepted, then wait for the last completion."""
+    """Send every request as soon as it is accepted, then wait for the last completion.
+
+    With ``offered`` in the plan none is sent before its clock, counted from the first one's.
+    """
     layout = read_layout(preset(plan["preset"]))
+    offered = plan.get("offered") or []
+    begin = next_clock(dut)
     for tag, (first, pages, choice, offset, units) in enumerate(asked := all_reads(plan)):
+        if tag < len(offered) and (early := begin + offered[tag] - next_clock(dut)) > 0:
+            dut.read__valid.value = 0
+            await ClockCycles(dut.clk, early)
         payload = layout.const(
             {
                 "first": first,
@@ -162,6 +170,11 @@ async def read_all(dut, plan: dict) -> None:
     dut.read__valid.value = 0
     while int(dut.completed.value) < len(asked):
         await ValueChange(dut.completed)
+
+
+def next_clock(dut) -> int:
+    """The clock in which what is set now is first seen, just after a rising edge."""
+    return int(dut.clock.value) + 1
 
 
 def all_reads(plan: dict) -> list[tuple[int, int, int, int, int]]:
