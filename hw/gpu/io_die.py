@@ -6,42 +6,22 @@ from typing import ClassVar
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from hw.gpu.beat_split import BeatSplit
-from hw.gpu.completions import read_done_layout
 from hw.gpu.local_access import LocalAccess
-from hw.gpu.local_layouts import (
-    LocalBeats,
-    local_fetch_layout,
-    local_request_layout,
-    local_write_done_layout,
-)
 from hw.gpu.path_policy import LeastOutstanding, PathPolicy
+from hw.gpu.ports import Members, local_ports, read_ports, write_ports
 from hw.gpu.read_path import ReadPath
 from hw.gpu.router import WINDOW_BITS, RequestRouter, read_layout
-from hw.gpu.watchdog import TIMEOUT_BITS, Watchdog, overdue_layout
+from hw.gpu.watchdog import TIMEOUT_BITS, Watchdog
 from hw.hbm.dram.description import HbmStack
 from hw.params import Machine
 from hw.ucie.beat_queue import BeatQueue
 from hw.ucie.credit import RequestReceiver
 from hw.ucie.pacer import RATE_BITS
-from hw.ucie.transaction import (
-    PATHS,
-    BeatStream,
-    DataPort,
-    MessageClass,
-    RequestPort,
-    ResetPort,
-    Route,
-)
-from hw.ucie.write_sender import (
-    WriteSender,
-    done_layout,
-    fetch_layout,
-    read_refused_layout,
-    write_request_layout,
-)
+from hw.ucie.transaction import PATHS, MessageClass, Route
+from hw.ucie.write_sender import WriteSender, read_refused_layout
 
 
 class GpuIoDie(wiring.Component):
@@ -115,58 +95,21 @@ class GpuIoDie(wiring.Component):
             raise ValueError("HBM stacks are reached over link B, which needs the relay path")
         self._machine, self._pairs, self._hbm, self._policy = machine, pairs, hbm, policy
         self._present = {"direct": direct, "relay": relay}
-        members = {
+        members: Members = {
             "i": In(stream.Signature(read_layout(machine))),
             "window": In(WINDOW_BITS),
             "timeout": In(TIMEOUT_BITS),
         }
-        for name in PATHS:
-            if self._present[name]:
-                members |= {
-                    f"{name}_request": Out(RequestPort()).array(pairs),
-                    f"{name}_data": In(DataPort(machine.lanes)).array(pairs),
-                    f"{name}_o": Out(BeatStream(machine.lanes)).array(pairs),
-                    f"{name}_done": Out(read_done_layout()),
-                    f"{name}_overdue": Out(overdue_layout(machine.credits.descriptors)),
-                    f"{name}_reset": In(ResetPort()).array(pairs),
-                }
-        if relay:
-            members["relay_reply"] = In(RequestPort()).array(pairs)
         if direct or hbm is not None:
             members["link_rate"] = In(RATE_BITS + 1)
+        for name in PATHS:
+            if self._present[name]:
+                members |= read_ports(machine, pairs=pairs, path=name)
         if direct:
-            members |= {
-                "write": In(stream.Signature(write_request_layout(machine))),
-                "fetch": Out(fetch_layout()).array(pairs),
-                "fetch_lanes": In(64).array(pairs, machine.lanes),
-                "write_done": Out(done_layout()).array(pairs),
-                "write_overdue": Out(overdue_layout(2 * machine.credits.writes)).array(pairs),
-                "direct_write": Out(RequestPort()).array(pairs),
-                "direct_write_data": Out(DataPort(machine.lanes)).array(pairs),
-                "direct_reply": In(RequestPort()).array(pairs),
-            }
+            members |= write_ports(machine, pairs=pairs)
         if hbm is not None:
-            members |= self._local_members(hbm)
+            members |= local_ports(machine, hbm, pairs=pairs)
         super().__init__(members)
-
-    def _local_members(self, hbm: HbmStack) -> dict:
-        machine, pairs = self._machine, self._pairs
-        request = stream.Signature(local_request_layout(hbm))
-        overdue = overdue_layout(machine.credits.descriptors)
-        return {
-            "local": In(request).array(pairs),
-            "local_window": In(WINDOW_BITS),
-            "local_o": Out(LocalBeats(machine, hbm)).array(pairs),
-            "local_done": Out(read_done_layout()).array(pairs),
-            "local_overdue": Out(overdue).array(pairs),
-            "local_write": In(request).array(pairs),
-            "local_fetch": Out(local_fetch_layout()).array(pairs),
-            "local_fetch_lanes": In(64).array(pairs, machine.lanes),
-            "local_write_done": Out(local_write_done_layout()).array(pairs),
-            "local_write_overdue": Out(overdue).array(pairs),
-            "relay_local": Out(RequestPort()).array(pairs),
-            "relay_in": Out(DataPort(machine.lanes)).array(pairs),
-        }
 
     def elaborate(self, platform) -> Module:
         m = Module()

@@ -59,5 +59,8 @@ def local_fetch_layout() -> data.StructLayout:
 
 
 def local_write_done_layout() -> data.StructLayout:
-    """A write is over; with ``status`` OK a read that begins from now on sees it."""
+    """A write is over; with ``status`` OK a read that begins from now on sees it.
+
+    ``tag`` is that of its user, or its slot where the link says so.
+    """
     return data.StructLayout({"valid": 1, "tag": 12, "status": 4})

@@ -10,6 +10,7 @@ from hw.bits import line, lowest
 from hw.gpu.completions import Completions, read_done_layout
 from hw.gpu.local_layouts import LocalBeats, check_beats, local_request_layout
 from hw.gpu.open_accesses import OpenAccesses
+from hw.gpu.reassembly import BY_DATA, BY_WORD
 from hw.gpu.router import WINDOW_BITS
 from hw.gpu.slots import Slots
 from hw.gpu.watchdog import TIMEOUT_BITS, Watchdog, overdue_layout
@@ -26,8 +27,6 @@ from hw.ucie.transaction import (
     Status,
 )
 from hw.ucie.write_sender import read_refused_layout
-
-BY_DATA, BY_WORD = range(2)  # ends of reads: with their last beat, or told
 
 
 class LocalReads(wiring.Component):

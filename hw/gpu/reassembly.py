@@ -21,7 +21,7 @@ from hw.ucie.transaction import (
 )
 from hw.ucie.write_sender import read_refused_layout
 
-BY_DATA, BY_WORD = range(2)  # ends of reads: with their last page, or told
+BY_DATA, BY_WORD = range(2)  # ends of reads: with the last of their data, or told
 
 
 def begin_layout(machine: Machine) -> data.StructLayout:
