@@ -170,7 +170,7 @@ class Bench:
         answered = self.answers()
         self.sends()
         waits = self.beat is not None
-        ctx.set(dut.reset.quiet, quiet and not waits)
+        ctx.set(dut.reset.quiet, quiet)
         settled = not waits and not self.reads
         assert ctx.get(dut.reset.settled) == settled, self.say
         whole = self.takes()
