@@ -215,10 +215,15 @@ def test_every_read_has_its_beats_and_ends_once_whatever_ends_it(of, stall):
             for _ in range(pick.randrange(10, 160)):
                 await bench.step()
             bench.since = bench.clock
+            bench.stall = pick.choice((stall, 1.0))  # a beat may wait for long
             for _ in range(QUIET_CLOCKS):
                 await bench.step(lost=1)
             for read in bench.reads.values():
                 read.beats.clear()  # what had not been sent is lost
+            bench.seen["waits for its consumer"] += bool(bench.beat and bench.reads)
+            for _ in range(5):
+                await bench.step(lost=1, quiet=1)
+            bench.stall = stall
             while bench.reads or bench.over or bench.beat:
                 assert bench.clock < bench.since + 500
                 await bench.step(lost=1, quiet=1)
@@ -229,7 +234,10 @@ def test_every_read_has_its_beats_and_ends_once_whatever_ends_it(of, stall):
         assert min(seen["OK"], seen["BAD_ADDRESS"], seen["LINK_RESET"]) > 10, seen
         often = ("poisoned", "cut", "lost", "told later", "two ends", "overdue")
         assert all(seen[name] for name in often), seen
-        assert all(seen[f"waits for {name}"] for name in ("slots", "request", "window", "lost"))
+        assert all(
+            seen[f"waits for {name}"]
+            for name in ("slots", "request", "window", "lost", "its consumer")
+        )
 
     simulate(dut, scenario, clocks=8000)
 
