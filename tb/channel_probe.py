@@ -10,7 +10,9 @@ from typing import ClassVar
 
 from amaranth.lib import data
 
+from hw.gpu.local_layouts import local_request_layout
 from hw.gpu.router import read_layout
+from hw.hbm.dram.description import HbmStack
 from hw.params import Machine
 from hw.ucie.transaction import MessageClass, Operation, Owner, Status
 from hw.ucie.write_sender import write_request_layout
@@ -211,7 +213,12 @@ class GpuProbe(Probe):
         "relay_data": "rx_beats",
         "relay_reply": "descriptors",
     }
-    OUTPUTS: ClassVar = ("direct_request", "direct_write", "direct_write_data", "relay_request")
+    OUTPUTS: ClassVar[tuple[str, ...]] = (
+        "direct_request",
+        "direct_write",
+        "direct_write_data",
+        "relay_request",
+    )
 
     def __init__(self, wires: Wires, machine: Machine, *, pairs: int, **options) -> None:
         super().__init__(wires, machine, pairs=pairs, **options)
@@ -234,18 +241,71 @@ class GpuProbe(Probe):
                 replies.offer(_refusal(tag))
                 return
             for page in range(self.pages_of(header)):
-                label = {"message_class": MessageClass.READ_DATA, "tag": tag, "page": page}
+                label = {"message_class": self._path_data(path), "tag": tag, "page": page}
                 self.senders[f"{path}_data__{pair}"].offer(*page_beats(label))
         elif name.endswith("write"):
             _grant(replies, writes, header, self.pages_of(header))
         elif header["page_end"]:
             _written(replies, writes, tag)
 
+    def _path_data(self, path: str) -> int:
+        """Message class of data that come over a path."""
+        return MessageClass.READ_DATA
+
     def give(self) -> None:
         first, pages = self.span(most=4)
         read = {"first": first, "pages": pages, "choice": self.random.randrange(2)}
         self._reads.clock({**read, "tag": self.next_tag()})
         self._host.clock(_host_write(self))
+
+
+class GpuHbmProbe(GpuProbe):
+    """The same of a GPU I/O die with HBM stacks, whose hosts read and write those, too."""
+
+    OUTPUTS: ClassVar = (*GpuProbe.OUTPUTS, "relay_local", "relay_in")
+
+    def __init__(
+        self, wires: Wires, machine: Machine, *, pairs: int, stack: HbmStack, **options
+    ) -> None:
+        super().__init__(wires, machine, pairs=pairs, **options)
+        self._stack = stack
+        request = local_request_layout(stack)
+        self._locals = [
+            _Host(wires, f"{name}__{pair}", request)
+            for name in ("local", "local_write")
+            for pair in range(pairs)
+        ]
+        wires.set("local_window", 1000)
+        for pair in range(pairs):
+            wires.set(f"local_o__{pair}__ready", 1)
+
+    def take(self, port: str, header: dict[str, int]) -> None:
+        name, pair = port.split("__")
+        if name not in ("relay_local", "relay_in"):
+            super().take(port, header)
+            return
+        data, replies = self.senders[f"relay_data__{pair}"], self.senders[f"relay_reply__{pair}"]
+        tag, operation = header["tag"], header["operation"]
+        end = {"message_class": MessageClass.COMPLETION, "operation": operation, "tag": tag}
+        accesses, end_of_stack = self._stack.beat_accesses, self._stack.accesses
+        first, length = header["address"], header["length"]
+        if name == "relay_in":
+            if header["page_end"]:
+                replies.offer(end)
+        elif length == 0 or first + length > end_of_stack:
+            replies.offer({**end, "status": Status.BAD_ADDRESS})
+        elif operation == Operation.READ:
+            beats = (first + length - 1) // accesses - first // accesses + 1
+            data.offer(*[{"message_class": MessageClass.READ_DATA, "tag": tag}] * beats)
+
+    def _path_data(self, path: str) -> int:
+        return MessageClass.RELAY_DATA if path == "relay" else super()._path_data(path)
+
+    def give(self) -> None:
+        super().give()
+        for host in self._locals:
+            address = self.random.randrange(self._stack.accesses)
+            host.clock({"address": address, "length": self.random.randrange(8)})
 
 
 def _host_write(probe: Probe) -> dict[str, int]:

@@ -11,19 +11,30 @@ from hw.hbf.layouts import MAX_PAGES
 from hw.hbf.page_walk import log2
 from hw.params import Machine
 from hw.sram.regions import GROUPS
-from hw.ucie.beat_queue import BeatQueue
 from hw.ucie.open_reads import OpenReads
 from hw.ucie.transaction import (
     ADDRESS_UNIT_BYTES,
     BeatStream,
-    DataPort,
     MessageClass,
     ResetPort,
     Status,
 )
 from hw.ucie.write_sender import read_refused_layout
 
-BY_DATA, BY_WORD = range(2)  # ends of reads: with their last page, or told
+BY_DATA, BY_WORD = range(2)  # ends of reads: with the last of their data, or told
+
+
+def begin_layout(machine: Machine) -> data.StructLayout:
+    """A read of ``pages`` pages from page ``first`` on begins, in its slot of the path."""
+    return data.StructLayout(
+        {
+            "valid": 1,
+            "slot": range(machine.credits.descriptors),
+            "first": range(machine.geometry.stack_pages),
+            "pages": range(MAX_PAGES + 1),
+            "tag": 12,
+        }
+    )
 
 
 class Reassembly(wiring.Component):
@@ -32,16 +43,16 @@ class Reassembly(wiring.Component):
     Promise: every beat of data leaves on ``o`` once, in order of arrival, its header carrying the
     address of the beat and the tag of the read. Each read that begins ends once, one clock after
     what ends it: the last beat of its last page was taken; a COMPLETION came among the beats, all
-    before it having been taken; or ``answer`` says so. Back-pressure: ``o`` may stall; then credits
-    stop and so does the link. Latency 2 clocks.
+    before it having been taken; or ``answer`` says so. Back-pressure: ``o`` may stall; then ``i``
+    does. No latency.
 
     Reset of the link: the beats that came leave as always, then each read that is still open ends
-    with status LINK_RESET.
+    with status LINK_RESET. Here ``quiet`` says that no beat is left in front of ``i`` either.
 
     Members
     -------
-    port : In(DataPort), a credit is one beat
-    begin : In: a transaction of this path starts (slot, first page, pages, tag)
+    i : In(BeatStream): what the receive queue of the link holds
+    begin : In: a read of this path begins
     answer : In: the read of slot ``tag`` ends without data, or without more of them
     o : Out(BeatStream)
     received : Out: pages whose last beat was taken, and those that will not come any more
@@ -52,20 +63,10 @@ class Reassembly(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        slots = machine.credits.descriptors
-        begin = data.StructLayout(
-            {
-                "valid": 1,
-                "slot": range(slots),
-                "first": range(machine.geometry.stack_pages),
-                "pages": range(MAX_PAGES + 1),
-                "tag": 12,
-            }
-        )
         super().__init__(
             {
-                "port": In(DataPort(machine.lanes)),
-                "begin": In(begin),
+                "i": In(BeatStream(machine.lanes)),
+                "begin": In(begin_layout(machine)),
                 "answer": In(read_refused_layout()),
                 "o": Out(BeatStream(machine.lanes)),
                 "received": Out(range(MAX_PAGES + 2)),
@@ -79,19 +80,12 @@ class Reassembly(wiring.Component):
         machine = self._machine
         slots = machine.credits.descriptors
         beat_units = log2(machine.link.beat_bytes // ADDRESS_UNIT_BYTES)
-        m.submodules.queue = queue = BeatQueue(
-            lanes=machine.lanes,
-            depth=machine.credits.rx_beats,
-            bank_bytes=machine.sram.bank_bytes,
-        )
-        wiring.connect(m, wiring.flipped(self.port), queue.port)
-
         table_type = data.StructLayout({"first": range(machine.geometry.stack_pages), "tag": 12})
         m.submodules.table = table = Memory(shape=table_type, depth=slots, init=[])
         table_write, table_read = table.write_port(), table.read_port(domain="comb")
 
         # Address: combinational, in front of the consumer -----------------------------------------
-        beat, entry = queue.o, table_read.data
+        beat, entry = self.i, table_read.data
         slot, told = beat.header.tag[: log2(slots)], Signal()  # told: not data, but their end
         m.d.comb += [
             told.eq(beat.valid & (beat.header.message_class == MessageClass.COMPLETION)),

@@ -2,21 +2,22 @@
 
 import enum
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.bits import line
+from hw.gpu.path_policy import OUTSTANDING_BITS, LeastOutstanding, PathPolicy
 from hw.hbf.layouts import MAX_PAGES
 from hw.hbf.page_walk import log2
 from hw.params import Machine
 from hw.ucie.transaction import ADDRESS_UNIT_BYTES, Header, MessageClass, Operation
 
-WINDOW_BITS = 20
+WINDOW_BITS = OUTSTANDING_BITS - 4
 
 
 class Choice(enum.IntEnum):
-    """Who chooses the path of a request."""
+    """Who chooses the path of a request; LEAST_LOADED leaves it to the policy of the router."""
 
     DIRECT = 0
     RELAY = 1
@@ -51,10 +52,10 @@ class RequestRouter(wiring.Component):
     """Sends each read over one path and keeps count of what is outstanding there.
 
     Promise: a read is accepted when its path is not lost and has a free transaction slot, a free
-    request port and fewer than ``window`` pages outstanding; ``LEAST_LOADED`` takes the path with
-    fewer pages outstanding, Direct on a tie, among the paths that exist and are not lost. The slot
-    number travels as the tag of the header and is free again after ``completed``. Accepts one read
-    a clock.
+    request port and fewer than ``window`` pages outstanding. ``LEAST_LOADED`` takes the path that
+    ``policy`` chooses, which is a :class:`hw.gpu.path_policy.PathPolicy`, or the one that exists.
+    The slot number travels as the tag of the header and is free again after ``completed``. Accepts
+    one read a clock.
 
     Members
     -------
@@ -68,8 +69,16 @@ class RequestRouter(wiring.Component):
     accepted : Out: the read taken in this clock, with its slot and path
     """
 
-    def __init__(self, machine: Machine, *, pairs: int, direct: bool, relay: bool) -> None:
-        self._machine, self._pairs = machine, pairs
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        pairs: int,
+        direct: bool,
+        relay: bool,
+        policy: type[PathPolicy] = LeastOutstanding,
+    ) -> None:
+        self._machine, self._pairs, self._policy = machine, pairs, policy
         self._paths = (direct, relay)
         slots = machine.credits.descriptors
         completed = data.StructLayout({"valid": 1, "slot": range(slots)})
@@ -94,18 +103,16 @@ class RequestRouter(wiring.Component):
         units = log2(machine.geometry.page_bytes // ADDRESS_UNIT_BYTES)
         read = self.i.payload
 
-        outstanding = [Signal(WINDOW_BITS + 4, name=f"outstanding{p}") for p in range(2)]
+        outstanding = [Signal(OUTSTANDING_BITS, name=f"outstanding{p}") for p in range(2)]
         slot_busy = [Signal(slots, name=f"slot_busy{p}") for p in range(2)]
-        path, relay_is_lighter = Signal(), Signal()
-        m.d.comb += relay_is_lighter.eq(outstanding[1] < outstanding[0])
+        path, best = Signal(), self._best(m, outstanding)
         with m.Switch(read.choice):
             with m.Case(Choice.DIRECT):
                 m.d.comb += path.eq(0)
             with m.Case(Choice.RELAY):
                 m.d.comb += path.eq(1)
             with m.Default():
-                best = self.lost[0] | (relay_is_lighter & ~self.lost[1])
-                m.d.comb += path.eq(best if all(self._paths) else self._paths[1])
+                m.d.comb += path.eq(best)
 
         m.d.comb += self.accepted.path.eq(path)
         take = Signal(2)
@@ -148,3 +155,18 @@ class RequestRouter(wiring.Component):
             self.accepted.valid.eq(take.any()),
         ]
         return m
+
+    def _best(self, m: Module, outstanding: list[Signal]) -> Value:
+        """The path of a read that leaves it to the router."""
+        if not all(self._paths):
+            return Const(self._paths[1])
+        policy, last = self._policy(), Signal(init=1)
+        m.submodules.policy = policy
+        m.d.comb += [
+            *(policy.outstanding[p].eq(outstanding[p]) for p in range(2)),
+            policy.lost.eq(self.lost),
+            policy.last.eq(last),
+        ]
+        with m.If(self.accepted.valid & (self.i.payload.choice == Choice.LEAST_LOADED)):
+            m.d.sync += last.eq(self.accepted.path)
+        return policy.path

@@ -5,20 +5,23 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.arbiter import select
+from hw.bits import position
 
 
 class OpenWrites(wiring.Component):
     """Remembers operation and tag of each request from ``begin`` to its ``end``.
 
     Promise: ``end`` forgets one open request of its tag, from the next clock on. ``some`` shows one
-    that is open, if there is one, and ``drop`` forgets that one.
+    that is open, if there is one, and ``drop`` forgets that one. Each request has a ``slot`` of its
+    own while it is open: that of ``begin``, which ``gone`` names when the request is forgotten.
 
     Contract: ``begin`` only with ``room``; ``drop`` only with ``some.valid`` and not with ``end``.
 
     Members
     -------
     begin : In: operation and tag; end : In: tag
-    room : Out: one more may begin
+    room : Out: one more may begin; slot : Out: the one that ``begin`` takes
+    gone : Out: slot that is forgotten in this clock
     some : Out: operation and tag; drop : In
     """
 
@@ -32,6 +35,8 @@ class OpenWrites(wiring.Component):
                 "begin": In(request),
                 "end": In(data.StructLayout({"valid": 1, "tag": 12})),
                 "room": Out(1),
+                "slot": Out(range(depth)),
+                "gone": Out(data.StructLayout({"valid": 1, "slot": range(depth)})),
                 "some": Out(request),
                 "drop": In(1),
             }
@@ -54,6 +59,9 @@ class OpenWrites(wiring.Component):
             tagged.eq(live & Cat(entry[4:] == end.tag for entry in entries)),
             one.eq(live & (~live + 1)),
             gone.eq(Mux(end.valid, tagged & (~tagged + 1), Mux(self.drop, one, 0))),
+            self.slot.eq(position(m, place)),
+            self.gone.valid.eq(gone.any()),
+            self.gone.slot.eq(position(m, gone)),
             some.valid.eq(live.any()),
             Cat(some.operation, some.tag).eq(select(one, entries)),
         ]

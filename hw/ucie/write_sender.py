@@ -86,11 +86,14 @@ class WriteSender(wiring.Component):
     data : Out(DataPort), ``machine.credits.rx_beats`` credits of one beat
     fetch : Out; fetch_lanes : In(64) array
     done, read_done : Out, pulses
+    began, ended : Out: slot of a request that is open from the next clock on, and of one that is no
+        more; of twice ``machine.credits.writes`` slots
     reset : In(ResetPort)
     """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        of_slot = {"valid": 1, "slot": range(self.slots)}
         super().__init__(
             {
                 "i": In(stream.Signature(write_request_layout(machine))),
@@ -102,9 +105,16 @@ class WriteSender(wiring.Component):
                 "fetch_lanes": In(64).array(machine.lanes),
                 "done": Out(done_layout()),
                 "read_done": Out(read_refused_layout()),
+                "began": Out(data.StructLayout({**of_slot, "tag": 12})),
+                "ended": Out(data.StructLayout(of_slot)),
                 "reset": In(ResetPort()),
             }
         )
+
+    @property
+    def slots(self) -> int:
+        """Requests that may be open."""
+        return 2 * self._machine.credits.writes
 
     def elaborate(self, platform) -> Module:
         m = Module()
@@ -114,7 +124,7 @@ class WriteSender(wiring.Component):
         # Requests ---------------------------------------------------------------------------------
         units = exact_log2(machine.geometry.page_bytes // ADDRESS_UNIT_BYTES)
         m.submodules.sender = sender = RequestSender(credits=machine.credits.writes)
-        m.submodules.open = opened = OpenWrites(depth=2 * machine.credits.writes)
+        m.submodules.open = opened = OpenWrites(depth=self.slots)
         wiring.connect(m, sender.port, wiring.flipped(self.request))
         write, header = self.i.payload, sender.i.payload
         may_begin, lost = Signal(), self.reset.lost
@@ -125,6 +135,10 @@ class WriteSender(wiring.Component):
             opened.begin.valid.eq(self.i.valid & self.i.ready),
             opened.begin.operation.eq(write.operation),
             opened.begin.tag.eq(write.tag),
+            self.began.valid.eq(opened.begin.valid),
+            self.began.slot.eq(opened.slot),
+            self.began.tag.eq(write.tag),
+            self.ended.eq(opened.gone),
             header.operation.eq(write.operation),
             header.message_class.eq(MessageClass.REQUEST),
             header.address.eq(write.first << units),

@@ -46,7 +46,7 @@ def groups(names: Names) -> Groups:
                 for path in paths
                 for port in ("o__0__valid", "o__0__ready", "done")
             ),
-            *(f"{gpu}.{path}_reassembly0.received" for path in paths),
+            *(f"{gpu}.{path}.reassembly0.received" for path in paths),
         ],
     }
     if package != "top":

@@ -1,12 +1,19 @@
 """What benches of several blocks need: beats that tell who they are, and fewer settings."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 
 
 def side_by_side(*parts) -> Module:
     """A top that holds parts which the bench drives one by one."""
     m = Module()
     m.submodules += parts
+    return m
+
+
+def clocked(part) -> Module:
+    """A top with a clock, for a part that needs none."""
+    m = side_by_side(part)
+    m.d.sync += Signal(name="ticks").eq(1)
     return m
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from hw.gpu.io_die import GpuIoDie
 from hw.hbm.base_die import HbmBaseDie
+from hw.hbm.dram.stacks import stack
 from hw.presets import preset
-from tb.channel_probe import GpuProbe, HbmProbe
+from tb.channel_probe import GpuHbmProbe, GpuProbe, HbmProbe
 from tests.formal.variants import variant
 from tests.hw.channel_bench import stand_still
 
@@ -43,6 +44,23 @@ def test_gpu_die_waits_for_what_it_declares_and_no_pair_for_another():
         clocks=300,
         still=120,
         pairs=PAIRS,
+    )
+    assert found[""] == set()
+    assert min(sent[""].values()) > 3
+    assert measured(found) == {(f"{port}__0", f"{o}__0") for port, o in declared(GpuIoDie)}
+
+
+def test_gpu_die_with_hbm_stacks_waits_for_nothing_more():
+    blocked = ["", *(f"{port}__0" for port in GpuHbmProbe.OUTPUTS)]
+    found, sent = stand_still(
+        GpuIoDie(FORMAL, pairs=1, direct=True, relay=True, hbm=stack("formal")),
+        GpuHbmProbe,
+        FORMAL,
+        blocked,
+        clocks=300,
+        still=120,
+        pairs=1,
+        stack=stack("formal"),
     )
     assert found[""] == set()
     assert min(sent[""].values()) > 3

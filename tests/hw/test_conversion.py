@@ -9,6 +9,7 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 
 from hw.gpu.io_die import GpuIoDie
+from hw.gpu.path_policy import Alternate
 from hw.gpu.reassembly import Reassembly
 from hw.gpu.router import RequestRouter
 from hw.hbf.array_operations import ArrayOperations
@@ -126,6 +127,9 @@ BLOCKS = {
     ),
     "router": lambda machine: RequestRouter(machine, pairs=2, direct=True, relay=True),
     "reassembly": Reassembly,
+    "GPU I/O die with HBM": lambda machine: GpuIoDie(
+        machine, pairs=2, direct=True, relay=True, hbm=stack("formal"), policy=Alternate
+    ),
     "GPU I/O die": lambda machine: GpuIoDie(machine, pairs=2, direct=True, relay=True),
 }
 

@@ -5,10 +5,11 @@ from collections import deque
 
 import pytest
 
-from hw.gpu.reassembly import BY_DATA, BY_WORD, Reassembly
+from hw.gpu.reassembly import BY_DATA, BY_WORD
 from hw.presets import preset
 from hw.ucie.transaction import Status
 from tests.hw.beats import Quiet, get_lanes, set_lanes
+from tests.hw.gpu.received import Received
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
@@ -30,7 +31,7 @@ class Read:
 @pytest.mark.parametrize(("seed", "stall"), [(0, 0.0), (1, 0.5), (2, 0.9)])
 def test_every_beat_has_its_address_and_every_read_completes_once(seed, stall):
     pick = random.Random(seed)
-    dut = Reassembly(TINY)
+    dut = Received(TINY)
     completed = []
 
     async def bench(ctx):
@@ -121,7 +122,7 @@ def test_every_beat_has_its_address_and_every_read_completes_once(seed, stall):
 
 def test_beats_of_large_pages_are_several_address_units_apart():
     """In `paper` a beat of 1,024 bytes is 16 units of 64 bytes."""
-    dut = Reassembly(preset("paper"))
+    dut = Received(preset("paper"))
     found = []
 
     async def bench(ctx):
@@ -143,7 +144,7 @@ def test_beats_of_large_pages_are_several_address_units_apart():
 
 
 def test_latency_of_beats_and_completions():
-    dut = Reassembly(TINY)
+    dut = Received(TINY)
     beats, completions = [], []
 
     async def bench(ctx):
@@ -166,7 +167,7 @@ def test_latency_of_beats_and_completions():
 @pytest.mark.parametrize("beats", [[0], [3], [1, 2], [2, 3, 0], [0, 1, 2, 3]])
 def test_a_piece_of_a_page_is_a_whole_read(beats):
     """A small read brings some beats of its page, in any order; the last is marked."""
-    dut = Reassembly(TINY)
+    dut = Received(TINY)
     came, completions = [], []
 
     async def bench(ctx):

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from hw.gpu.reassembly import BY_DATA, BY_WORD, Reassembly
+from hw.gpu.reassembly import BY_DATA, BY_WORD
 from hw.ucie.transaction import MessageClass, Status
 from hw.ucie.ucie_end import QUIET_CLOCKS
 from tests.hw.beats import Quiet, get_lanes, set_lanes
+from tests.hw.gpu.received import Received
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
@@ -37,7 +38,7 @@ class Read:
 class Bench:
     """The link, the HBM base die at its far end and the consumer, clock by clock."""
 
-    def __init__(self, dut: Reassembly, ctx, pick: random.Random, *, stall: float):
+    def __init__(self, dut: Received, ctx, pick: random.Random, *, stall: float):
         self.dut, self.ctx, self.pick, self.stall = dut, Quiet(ctx), pick, stall
         self.reads: dict[int, Read] = {}
         self.page: deque = deque()  # beats of the page that is being sent
@@ -200,7 +201,7 @@ class Bench:
 def test_each_read_ends_once_whatever_ends_it(seed, stall):
     pick = random.Random(seed)
     print(f"seed {seed}")
-    dut = Reassembly(TINY)
+    dut = Received(TINY)
     queued = []  # beats that waited when the link went quiet
 
     async def scenario(ctx):
@@ -236,7 +237,7 @@ def test_each_read_ends_once_whatever_ends_it(seed, stall):
 
 def test_a_slot_is_as_new_after_its_read_was_cut():
     """Neither the poison nor the pages of the read before count for the next one."""
-    dut = Reassembly(TINY)
+    dut = Received(TINY)
     ends = []
 
     async def bench(ctx):

@@ -22,6 +22,7 @@ def test_each_request_is_remembered_till_its_end_or_drop(depth, tags):
     async def bench(ctx):
         ctx = Quiet(ctx)
         open_ = Counter()  # of (operation, tag)
+        places = {}  # of what is open, by slot
         fills = 0.6
         for clock in range(3000):
             say = f"clock {clock}, depth {depth}"
@@ -48,13 +49,20 @@ def test_each_request_is_remembered_till_its_end_or_drop(depth, tags):
             ctx.set(dut.begin, begin)
             ctx.set(dut.end, end)
             ctx.set(dut.drop, drop)
+            slot, gone = ctx.get(dut.slot), ctx.get(dut.gone)
             alike = [request for request in +open_ if request[1] == end["tag"]]
             if drop:
                 open_[shown] -= 1
                 seen["drop"] += 1
+            assert gone.valid == bool(drop or (end["valid"] and alike)), say
+            if gone.valid:
+                forgotten = places.pop(gone.slot)
+                assert forgotten == shown if drop else forgotten in alike, say
             before = +open_
             if begin["valid"]:
                 open_[begin["operation"], begin["tag"]] += 1
+                assert slot not in places and slot < depth, say
+                places[slot] = begin["operation"], begin["tag"]
                 seen["full"] += open_.total() == depth
             await ctx.tick()
             if end["valid"] and alike:
@@ -62,11 +70,12 @@ def test_each_request_is_remembered_till_its_end_or_drop(depth, tags):
                 seen["which"] += len(alike) > 1
                 # Which of those alike it was shows when all are dropped; operations of one tag
                 # that differ are told apart then.
-                gone = alike[0] if len(alike) == 1 else await _gone(ctx, dut, open_, alike)
-                open_[gone] -= 1
-                assert before[gone] > 0, say
+                if len(alike) > 1:
+                    assert forgotten == await _gone(ctx, dut, open_, alike, places), say
+                open_[forgotten] -= 1
+                assert before[forgotten] > 0, say
 
-    async def _gone(ctx, dut, open_, alike):
+    async def _gone(ctx, dut, open_, alike, places):
         """Drops all that is open, and takes it in again, to see which request was forgotten."""
         ctx.set(dut.begin, {"valid": 0})
         ctx.set(dut.end, {"valid": 0, "tag": 0})
@@ -80,7 +89,9 @@ def test_each_request_is_remembered_till_its_end_or_drop(depth, tags):
         assert missing.total() == 1 and not left - open_, missing
         gone = next(iter(missing))
         assert gone in alike
+        places.clear()
         for operation, tag in left.elements():
+            places[ctx.get(dut.slot)] = operation, tag
             ctx.set(dut.begin, {"valid": 1, "operation": operation, "tag": tag})
             await ctx.tick()
         ctx.set(dut.begin, {"valid": 0})
