@@ -10,7 +10,6 @@ from hw.hbm.dram.beats import LaneStream, done_layout, request_layout, require_b
 from hw.hbm.dram.description import HbmStack
 from hw.hbm.local_writes import SLOT_BITS, LocalWrites, beats_of, local_layout
 from hw.params import Machine
-from hw.sram.regions import GROUPS
 from hw.ucie.transaction import (
     BeatStream,
     DataPort,
@@ -45,9 +44,9 @@ class LocalPort(wiring.Component):
     (:class:`LocalWrites`) are written and no others, without a word. It is ``settled`` when none
     of that is left, credits included.
 
-    Latency: a read 2 clocks, a write 3, beats none, completions 1. Throughput: a beat a clock each way, a
-    read a clock, a write every second. Back-pressure: a request keeps its credit until it leaves; a
-    link that takes no beats stops reads, one that takes no completions writes.
+    Latency: a read 2 clocks, a write 3, beats none, completions 1. Throughput: a beat a clock each
+    way; one read and one write a clock. Back-pressure: a request keeps its credit until it leaves;
+    a link that takes no beats stops reads, one that takes no completions writes.
 
     Members
     -------

@@ -41,8 +41,8 @@ class LocalWrites(wiring.Component):
     Reset of link B: while ``lost`` nothing begins. Pieces that have left are written; the rest of
     their write is not, nor any other write, and its data are dropped.
 
-    Latency: 3 clocks from the last beat of a piece to the first on ``write_data``. Throughput: a
-    beat a clock; one clock passes between writes. Back-pressure: a beat's credit comes back when it
+    Latency: 2 clocks from the last beat of a piece to the first on ``write_data``. Throughput: a
+    beat and a write a clock. Back-pressure: a beat's credit comes back when it
     has gone to the controller or was dropped; ``i`` waits for the data of the write before.
 
     Members

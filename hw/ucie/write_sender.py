@@ -157,7 +157,9 @@ class WriteSender(wiring.Component):
         # Replies: grants wait, completions do not -------------------------------------------------
         reply = self.reply.header
         # One more than the credits: a queue of two is not ready for the second of two in a row.
-        m.submodules.grants = grants = SyncFIFOBuffered(width=grant_layout().size, depth=replies + 1)
+        m.submodules.grants = grants = SyncFIFOBuffered(
+            width=grant_layout().size, depth=replies + 1
+        )
         stored = grant_layout()(grants.w_data)
         granted, answered, leaves, drops = Signal(), Signal(), Signal(), Signal()
         completes = reply.message_class == MessageClass.COMPLETION
