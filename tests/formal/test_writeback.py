@@ -151,7 +151,7 @@ def test_nothing_is_released_early() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "violated"),
     [
-        ("self.done.valid & self.done.last", "self.done.valid", "with_its_status|when_it_is_written"),
+        ("self.done.valid & self.done.last", "self.done.valid", "status|when_it_is_written"),
         ("Mux(self.done.status == Status.OK, ends, 0)) &", "ends) &", "released_when"),
         ("(good | Mux(", "(ended | good | Mux(", "released_when_it_is_written"),
         ("place.eq(~busy & (busy + 1))", "place.eq(~left & (left + 1))", "range|end|status|apart"),

@@ -44,9 +44,8 @@ def outputs(ctx, sender: WriteSender) -> list:
     found = [ctx.get(getattr(sender, name)).as_bits() for name in OUTPUTS]
     for port in (sender.request, sender.data):
         found += [ctx.get(port.valid), ctx.get(port.header).as_bits()]
-    return [*found, ctx.get(sender.reply.credit), ctx.get(sender.i.ready)] + [
-        ctx.get(sender.reset.settled)
-    ]
+    rest = (sender.reply.credit, sender.i.ready, sender.reset.settled)
+    return found + [ctx.get(signal) for signal in rest]
 
 
 @pytest.mark.parametrize("shares", SHARES.values(), ids=SHARES)
