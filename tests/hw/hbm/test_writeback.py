@@ -112,8 +112,12 @@ def test_clocks_tell_what_a_write_waits_for(shares, latency, most):
         hbf.shares |= {"grant": 1.0, "reply": 1.0, "credit": 1.0} | shares
         hbf.model.latency = latency
         hbf.commands.append(hbf.command(1, pages=UNIT))
+        if "late" in shares:  # behind one that is refused, and never granted
+            hbf.commands.appendleft(hbf.command(0, pages=4 * UNIT))
+            hbf.spoil = 1.0
         while not hbf.idle:
             if "late" in shares:  # grants come at once, the COMPLETION does not
+                hbf.spoil *= not hbf.slots
                 hbf.shares["reply"] = shares["late"] if hbf.pages == UNIT else 1.0
             await hbf.clock()
         found = hbf.ctx.get(hbf.block.counters)
