@@ -56,6 +56,10 @@ class ControllerModel:
     def idle(self) -> bool:
         return not (self._reads or self._writes or self._done)
 
+    @property
+    def writing(self) -> bool:
+        return bool(self._writes or self._done)
+
     def outputs(self) -> None:
         """Sets what the controller drives in this clock."""
         ctx, rng = self.ctx, self.rng

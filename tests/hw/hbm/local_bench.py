@@ -260,13 +260,20 @@ class Gpu:
             self.pages.popleft()
 
     async def reset(self) -> list[Request]:
-        """Loses link B until the port has settled; returns the writes that were open."""
-        self.lost_since = self.clocks
+        """Loses link B until the port has settled; returns the writes that were open.
+
+        Meanwhile the link takes no beats and the controller is slow to write.
+        """
+        self.lost_since, shares = self.clocks, dict(self.shares)
+        self.shares["o"], self.model.write_share = 0.0, 0.05
         settled = self.port.reset.settled
         while not self.quiet or not self.ctx.get(settled):
             await self.clock()
             assert self.clocks < self.lost_since + QUIET_CLOCKS + 3000, "does not settle"
+        assert not self.model.writing
         cut, self.open = self.open, []
+        self.shares, self.model.write_share = shares, 0.8
+        await self.clock()  # the last credit is a register
         whole = {"b_local": self.machine.credits.descriptors}
         assert self.credits == whole | {"b_local_data": self.machine.credits.rx_beats}
         for _ in range(self.rng.randrange(10)):
