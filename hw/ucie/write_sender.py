@@ -13,6 +13,7 @@ from hw.ucie.pacer import RATE_BITS, FramePacer
 from hw.ucie.transaction import (
     ADDRESS_UNIT_BYTES,
     DataPort,
+    Header,
     MessageClass,
     Operation,
     RequestPort,
@@ -42,6 +43,11 @@ def fetch_layout() -> data.StructLayout:
     return data.StructLayout({"valid": 1, "tag": 12, "page": 12, "beat": 2})
 
 
+def grant_layout() -> data.StructLayout:
+    """A page of a write that has its slot, and the token of the slot."""
+    return data.StructLayout({"tag": 12, "page": 12, "token": 16})
+
+
 def done_layout() -> data.StructLayout:
     """How a transaction ended, or with ``last`` low one of its pages."""
     return data.StructLayout(
@@ -64,6 +70,11 @@ class WriteSender(wiring.Component):
     send nothing. Each COMPLETION becomes one pulse of ``done``. The answer to a read that was
     refused comes among the replies, too, and becomes one of ``read_done``.
 
+    A sender that is ``staged`` is for an owner whose pages are not at hand at once: pages leave on
+    ``granted`` and are sent in the order in which they come back, unchanged, on ``at_hand``. A beat
+    with ``fetch_poison`` beside its lanes is sent as wrong. In any other sender a page is at hand
+    when it is granted, and no clock passes between.
+
     Latency: request 1 clock; GRANT to the first ``fetch`` 3 to 6 clocks (a frame of four clocks
     begins), to the first beat one more; COMPLETION to ``done`` 1 clock, past grants that wait.
     Throughput: one beat a clock, of which ``rate`` lets through a share. The lanes go through
@@ -71,11 +82,12 @@ class WriteSender(wiring.Component):
 
     Back-pressure: ``i`` waits for one of ``machine.credits.writes``; a page waits for the credit of
     its four beats. ``done`` cannot be refused, and a granted page has its slot, so that replies
-    always flow: a reply credit comes back when an answer arrives or a page starts. At most twice
-    ``machine.credits.writes`` requests are open.
+    always flow: a reply credit comes back when an answer arrives or a page starts (is taken from
+    ``granted`` by a stage). At most twice ``machine.credits.writes`` requests are open.
 
     Reset of the link: grants that wait are forgotten, and each open request ends with one last
-    ``done`` of status LINK_RESET; what of it was written is not known.
+    ``done`` of status LINK_RESET; what of it was written is not known. A stage drops its own pages:
+    with ``lost`` nothing leaves on ``granted`` and nothing is taken from ``at_hand``.
 
     Members
     -------
@@ -85,17 +97,21 @@ class WriteSender(wiring.Component):
     reply : In(RequestPort), ``machine.credits.descriptors`` credits
     data : Out(DataPort), ``machine.credits.rx_beats`` credits of one beat
     fetch : Out; fetch_lanes : In(64) array
+    granted, at_hand, fetch_poison : Out(stream), In(stream), In; only of a staged sender
     done, read_done : Out, pulses
     began, ended : Out: slot of a request that is open from the next clock on, and of one that is no
         more; of twice ``machine.credits.writes`` slots
     reset : In(ResetPort)
     """
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, machine: Machine, *, staged: bool = False) -> None:
+        self._machine, self._staged = machine, staged
         of_slot = {"valid": 1, "slot": range(self.slots)}
+        page = stream.Signature(grant_layout())
+        stage = {"granted": Out(page), "at_hand": In(page), "fetch_poison": In(1)}
         super().__init__(
             {
+                **(stage if staged else {}),
                 "i": In(stream.Signature(write_request_layout(machine))),
                 "rate": In(RATE_BITS + 1),
                 "request": Out(RequestPort()),
@@ -115,6 +131,10 @@ class WriteSender(wiring.Component):
     def slots(self) -> int:
         """Requests that may be open."""
         return 2 * self._machine.credits.writes
+
+    @property
+    def staged(self) -> bool:
+        return self._staged
 
     def elaborate(self, platform) -> Module:
         m = Module()
@@ -150,11 +170,12 @@ class WriteSender(wiring.Component):
 
         # Replies: grants wait, completions do not -------------------------------------------------
         reply = self.reply.header
-        grant_type = data.StructLayout({"tag": 12, "page": 12, "token": 16})
         # One more than the credits: a queue of two is not ready for the second of two in a row.
-        m.submodules.grants = grants = SyncFIFOBuffered(width=grant_type.size, depth=replies + 1)
-        grant, stored = grant_type(grants.r_data), grant_type(grants.w_data)
-        granted, answered, starts, drops = Signal(), Signal(), Signal(), Signal()
+        m.submodules.grants = grants = SyncFIFOBuffered(
+            width=grant_layout().size, depth=replies + 1
+        )
+        stored = grant_layout()(grants.w_data)
+        granted, answered, leaves, drops = Signal(), Signal(), Signal(), Signal()
         completes = reply.message_class == MessageClass.COMPLETION
         owed = Signal(range(replies + 1))  # credits that have not gone back
         m.d.comb += [
@@ -165,13 +186,13 @@ class WriteSender(wiring.Component):
             stored.token.eq(reply.credit),
             grants.w_en.eq(granted),
             drops.eq(lost & grants.r_rdy),
-            grants.r_en.eq(starts | drops),
+            grants.r_en.eq(leaves | drops),
             self.reply.credit.eq(owed != 0),
             opened.end.valid.eq(answered & completes & reply.chunk_end),
             opened.end.tag.eq(reply.tag),
         ]
         m.d.sync += [
-            owed.eq(owed + answered + (starts | drops) - self.reply.credit),
+            owed.eq(owed + answered + (leaves | drops) - self.reply.credit),
             self.done.valid.eq(answered & completes),
             self.read_done.valid.eq(answered & (reply.message_class == MessageClass.READ_DATA)),
         ]
@@ -200,15 +221,21 @@ class WriteSender(wiring.Component):
             ]
 
         # Pages: frames of four clocks -------------------------------------------------------------
+        offered, wanted = Signal(), Signal()  # a granted page, to the link or to the stage
+        at_hand, may_start, starts = Signal(), Signal(), Signal()
         m.submodules.pacer = pacer = FramePacer()
         m.submodules.credits = credits = CreditCounter(
             initial=machine.credits.rx_beats, max_take=FRAME
         )
-        frame, page = Signal(range(FRAME)), Signal(grant_type)
+        frame = Signal(range(FRAME))
+        page, next_page = Signal(grant_layout()), Signal(grant_layout())
         m.d.comb += [
+            offered.eq(grants.r_rdy & ~lost),
+            leaves.eq(offered & wanted),
             pacer.rate.eq(self.rate),
             pacer.tick.eq(frame == FRAME - 1),
-            starts.eq(pacer.grant & grants.r_rdy & (credits.count >= FRAME) & ~lost),
+            may_start.eq(pacer.grant & (credits.count >= FRAME) & ~lost),
+            starts.eq(at_hand & may_start),
             pacer.use.eq(starts),
             credits.give.eq(self.data.credit),
             self.fetch.tag.eq(page.tag),
@@ -220,10 +247,25 @@ class WriteSender(wiring.Component):
             m.d.sync += self.fetch.valid.eq(starts)
         with m.If(starts):
             m.d.comb += credits.take.eq(FRAME)
-            m.d.sync += page.eq(grant)
+            m.d.sync += page.eq(next_page)
+        if self._staged:
+            m.d.comb += [
+                self.granted.valid.eq(offered),
+                self.granted.payload.eq(grants.r_data),
+                wanted.eq(self.granted.ready),
+                self.at_hand.ready.eq(may_start),
+                at_hand.eq(self.at_hand.valid),
+                next_page.eq(self.at_hand.payload),
+            ]
+        else:
+            m.d.comb += [
+                wanted.eq(may_start),
+                at_hand.eq(offered),
+                next_page.eq(grants.r_data),
+            ]
 
         # Link -------------------------------------------------------------------------------------
-        label = self.data.header
+        label = Signal(Header)
         m.d.sync += self.data.valid.eq(self.fetch.valid)
         with m.If(self.fetch.valid):
             m.d.sync += [
@@ -235,5 +277,8 @@ class WriteSender(wiring.Component):
                 label.page_end.eq(frame == FRAME - 1),
                 label.credit.eq(page.token),
             ]
+        m.d.comb += self.data.header.eq(label)
         m.d.comb += [self.data.lanes[k].eq(self.fetch_lanes[k]) for k in range(machine.lanes)]
+        if self._staged:
+            m.d.comb += self.data.header.poison.eq(self.fetch_poison)  # it comes with the lanes
         return m

@@ -38,9 +38,13 @@ from hw.hbf.write_admission import WriteAdmission
 from hw.hbf.write_ingress import WriteIngress
 from hw.hbf.write_tracker import WriteTracker, write_layout
 from hw.hbm.base_die import HbmBaseDie
+from hw.hbm.controller_share import ControllerShare
 from hw.hbm.dram.controller import HbmController
 from hw.hbm.dram.stacks import stack
+from hw.hbm.link_b import LinkBArbiter
+from hw.hbm.local_port import LocalPort
 from hw.hbm.relay import RelayBuffer
+from hw.hbm.writeback import Writeback
 from hw.package import Package
 from hw.presets import TOPOLOGIES, preset
 from hw.sram.macro import MacroPlatform
@@ -100,7 +104,12 @@ BLOCKS = {
     "relay buffer": RelayBuffer,
     "HBM base die": HbmBaseDie,
     "HBM controller": lambda machine: HbmController(stack("formal")),
+    "local port": lambda machine: LocalPort(machine, stack("formal")),
+    "controller share": lambda machine: ControllerShare(stack("formal")),
+    "link B arbiter": LinkBArbiter,
+    "writeback": lambda machine: Writeback(machine, stack("formal")),
     "write sender": WriteSender,
+    "write sender, staged": lambda machine: WriteSender(machine, staged=True),
     "CRC": lambda machine: Crc16(pipeline=2),
     "credit giver": lambda machine: CreditGiver(depths=(32, 8, 64)),
     "credit giver, least": lambda machine: CreditGiver(depths=(1,), period=1, refresh=None),

@@ -10,6 +10,19 @@ LENGTH_BITS = 19  # as in the header of a transaction: up to 16 MiB of 64 bytes
 TAG_BITS = 12
 
 
+def require_beat(stack: HbmStack, beat_bytes: int) -> None:
+    """A stack behind a link moves beats of the link.
+
+    Raises:
+        ValueError: its beats are not ``beat_bytes`` long.
+    """
+    if stack.beat_bytes != beat_bytes:
+        raise ValueError(
+            f"beat_bytes of stack {stack.name!r} is {stack.beat_bytes}: must be {beat_bytes}, the "
+            "beat of the link"
+        )
+
+
 def request_layout(stack: HbmStack) -> data.StructLayout:
     """A read or write of ``length`` accesses of 64 bytes from ``address`` on."""
     return data.StructLayout(
