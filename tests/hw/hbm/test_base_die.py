@@ -75,7 +75,7 @@ def test_relay_path_holds_no_memory_but_its_two_regions():
                 words = line.split()
                 sizes.append((name, int(words[words.index("width") + 1]), int(words[-2])))
     stored = [bits * rows for name, bits, rows in sizes if ".bank" in name]
-    assert sum(stored) == 2 * 1024 * 8
+    assert sum(stored) == 2 * 1024 * 9  # with check bits
     # The rest, for labels, requests and grants, holds not even one page.
     assert sum(bits * rows for name, bits, rows in sizes if ".bank" not in name) < 256 * 8
 
