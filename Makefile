@@ -15,8 +15,9 @@ INSTALLED := $(VENV)/.installed
 
 # need TOOL, HOW TO GET IT: stops when a recipe that names it runs
 need = $(if $(shell $(1) --version 2>/dev/null),,$(error $(1) is missing: $(2)))
-# One process a core; the tests of a file stay in one, since they share what they have played.
-PARALLEL := -n auto --dist loadfile
+# One process a core; the tests of a file stay in one, since they share what they have played. Files
+# keep the order of tests/conftest.py, longest first.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 need-python = $(call need,$(PYTHON),install Python 3.11 or set PYTHON=/path/to/python3.11)
 
@@ -33,7 +34,7 @@ calibrate: $(INSTALLED) toolchain  ## Measure the RTL and write build/timing/pap
 .PHONY: measure
 measure: $(INSTALLED) toolchain  ## Measure rates, first bytes and peers; renews the pages
 	$(BIN)/pagewave measure --out build/measure --docs docs/measurements.md \
-	  --docs docs/placement.md --docs docs/ucie.md
+	  --docs docs/placement.md --docs docs/ucie.md --docs docs/hbm.md
 
 .PHONY: cells
 cells: $(INSTALLED)  ## Count the cells of the HBF base die; renews docs/cells.md

@@ -22,10 +22,14 @@ from hw.ucie.link import UcieLink
 from hw.ucie.link_end import Channel
 from hw.ucie.link_shape import link_shape, wire_cycles
 from hw.ucie.pacer import RATE_BITS
+from hw.ucie.sideband_link import SidebandPair
+from hw.ucie.sideband_requester import AccessPort
+from hw.ucie.sideband_serial import wire_pace
 from hw.ucie.transaction import PATHS, BeatStream
 from hw.ucie.write_sender import done_layout, fetch_layout, write_request_layout
 
 Ports = dict[str, tuple[Any, Any]]
+SIDEBAND_BITS = 32  # of a word, in which the bits of the wire are moved
 
 
 class Package(wiring.Component):
@@ -37,7 +41,8 @@ class Package(wiring.Component):
 
     Members
     -------
-    registers : register ports of the HBF base dies, one a pair
+    registers : register ports of the HBF base dies, one a pair; with ``sideband`` in the topology
+        accesses at the GPU I/O die, which reach the die over the wire
     link_rate : pace of the GPU I/O die's and HBM base dies' links, in 1/65536 beat a clock
     relay_cut_through, relay_early_pages : how the relay buffers forward, see
         :class:`hw.hbm.relay.RelayBuffer`, if link C is there
@@ -57,7 +62,7 @@ class Package(wiring.Component):
         self._machine, self._topology = machine, topology
         pairs, lanes = topology.pairs, machine.lanes
         members = {
-            "registers": In(RegisterPort()).array(pairs),
+            "registers": In(register_port(topology)).array(pairs),
             "link_rate": In(RATE_BITS + 1),
             "read": In(stream.Signature(read_layout(machine))),
             "window": In(WINDOW_BITS),
@@ -123,7 +128,7 @@ class Package(wiring.Component):
         for pair in range(topology.pairs):
             hbf = HbfBaseDie(machine, **present)
             m.submodules[f"hbf{pair}"] = hbf
-            wiring.connect(m, wiring.flipped(self.registers[pair]), hbf.registers)
+            self._registers(m, pair, hbf)
             for d in range(machine.geometry.dies):
                 wiring.connect(m, hbf.command[d], wiring.flipped(self.command[pair][d]))
             for g in range(GROUPS):
@@ -155,6 +160,24 @@ class Package(wiring.Component):
                     port.payload.eq(self.writeback.payload),
                 ]
         return m
+
+    def _registers(self, m: Module, pair: int, hbf: HbfBaseDie) -> None:
+        """The register port of a die, or the sideband that leads there."""
+        machine, topology = self._machine, self._topology
+        port = wiring.flipped(self.registers[pair])
+        if not topology.sideband:
+            wiring.connect(m, port, hbf.registers)
+            return
+        m.submodules[f"sideband{pair}"] = sideband = SidebandPair(
+            width=SIDEBAND_BITS,
+            pace=wire_pace(SIDEBAND_BITS, lclk_mhz=round(machine.clock_hz / 1e6)),
+            cycles=machine.link.one_way_cycles,
+            timeout=max(2, round(topology.sideband_timeout_us * machine.clock_hz / 1e6)),
+        )
+        wiring.connect(m, port.access, sideband.access)
+        wiring.connect(m, sideband.response, port.response)
+        wiring.connect(m, sideband.port, hbf.registers)
+        m.d.comb += port.tag.eq(sideband.tag)
 
     def _fetch(self, m: Module, name: str, pair: int, fetch, lanes) -> None:
         """Data of writes, which the sender asks for."""
@@ -232,6 +255,11 @@ class Package(wiring.Component):
                 wiring.connect(m, sender, getattr(link, f"{begin}_{part or 'request'}"))
                 wiring.connect(m, getattr(link, f"{end}_{part or 'request'}"), receiver)
         return link
+
+
+def register_port(topology: Topology) -> wiring.Signature:
+    """Where the registers of an HBF base die are reached."""
+    return AccessPort() if topology.sideband else RegisterPort()
 
 
 def _port(dies, die: str, name: str, pair: int):

@@ -295,10 +295,18 @@ class Topology:
     direct: bool  # link A: HBF to GPU
     relay: bool  # link C: HBF to HBM
     flits: bool = False  # links carry flits of UCIe, not beats that are only delayed
+    sideband: bool = False  # registers are reached over the sideband of UCIe, not by ports
+    sideband_timeout_us: float = 8_000.0  # until an access of a register counts as lost
 
     def __post_init__(self) -> None:
         _require(1 <= self.pairs <= 8, "Topology.pairs", self.pairs, "must be 1 to 8 stack pairs")
         _require(self.direct or self.relay, "Topology.direct", False, "needs direct or relay")
+        _require(
+            0 < self.sideband_timeout_us <= 1e6,
+            "Topology.sideband_timeout_us",
+            self.sideband_timeout_us,
+            "must be greater than zero, a second at most",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

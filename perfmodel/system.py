@@ -8,10 +8,14 @@ from hw.errors import InputError
 from hw.params import Machine, Topology
 from hw.presets import preset, topology
 from perfmodel.gpu import DEFAULT_GPU, SOURCE, Gpu, gpu_named
+from perfmodel.lookahead import combined_bytes, decide, layer_of
 from perfmodel.memory import Delivery, MemoryTiming, Placement, load_timing, place
 from perfmodel.models import ModelShape, load_model
 
 Routing = Literal["balanced", "uniform"]
+# Whether the early choice is made: at no cost, as in the DASH paper, with the cost of its weight,
+# or not at all.
+LOOKAHEAD = {"free": (True, False), "charged": (True, True), "off": (False, False)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +26,9 @@ class System:
         routing: ``balanced`` activates ``min(N, k * rows)`` experts; ``uniform`` the expected
             number of distinct experts when every row draws its k at random.
         lookahead: use the early top-k where the router allows it.
+        charge_lookahead: count what it costs: room and reads of the combined weight, in both
+            memories and sharded over the GPUs, the second read of the router, the products, and
+            between GPUs an all-reduce before the choice.
         decode_kv_budget_bytes: HBM room for decode KV in one package; None for all that is left.
     """
 
@@ -33,6 +40,7 @@ class System:
     gpus: int = 1
     routing: Routing = "balanced"
     lookahead: bool = True
+    charge_lookahead: bool = False
     decode_kv_budget_bytes: int | None = None
 
     def __post_init__(self) -> None:
@@ -48,12 +56,25 @@ class System:
         return Delivery(self.topology, self.timing)
 
     @cached_property
+    def chooses_early(self) -> bool:
+        """Whether experts are chosen before the output projection."""
+        return self.lookahead and decide(self.model.router).early
+
+    @cached_property
+    def combined_bytes(self) -> int:
+        """The combined weight of one layer in one package; 0 where it is not charged."""
+        if not (self.chooses_early and self.charge_lookahead):
+            return 0
+        return -(-combined_bytes(layer_of(self.model)) // self.gpus)
+
+    @cached_property
     def placement(self) -> Placement:
         return place(
             self.model,
             self.topology,
             self.machine,
             gpus=self.gpus,
+            replicated_bytes=len(self.model.moe_layers) * self.combined_bytes,
             decode_kv_budget_bytes=self.decode_kv_budget_bytes,
         )
 
@@ -85,7 +106,15 @@ class System:
             "tp": self.gpus,
             "interconnect_provenance": reduce.provenance if self.gpus > 1 else None,
             "routing": self.routing,
+            "lookahead": self._lookahead_label,
         }
+
+    @property
+    def _lookahead_label(self) -> str:
+        if self.lookahead and not self.chooses_early:
+            return "not allowed by the router"
+        wanted = self.lookahead, self.charge_lookahead and self.lookahead
+        return next(name for name, flags in LOOKAHEAD.items() if flags == wanted)
 
 
 def build_system(
@@ -96,7 +125,7 @@ def build_system(
     gpu: str = DEFAULT_GPU,
     tp: int = 1,
     routing: Routing = "balanced",
-    lookahead: bool = True,
+    lookahead: str = "free",
     decode_kv_budget_bytes: int | None = None,
 ) -> System:
     """A system from the values of the command line, on the machine of preset ``paper``.
@@ -104,6 +133,9 @@ def build_system(
     Raises:
         InputError: a name is unknown, a file unusable, or the model does not fit the package.
     """
+    if lookahead not in LOOKAHEAD:
+        raise InputError(f"lookahead is {lookahead!r}: must be {', '.join(LOOKAHEAD)}")
+    early, charged = LOOKAHEAD[lookahead]
     machine = preset("paper")
     system = System(
         model=load_model(model),
@@ -113,7 +145,8 @@ def build_system(
         machine=machine,
         gpus=tp,
         routing=routing,
-        lookahead=lookahead,
+        lookahead=early,
+        charge_lookahead=charged,
         decode_kv_budget_bytes=decode_kv_budget_bytes,
     )
     system.placement.check(system.model.name, system.topology.name)

@@ -32,6 +32,13 @@ Gpu = Annotated[str, typer.Option(help=f"GPU: {', '.join(GPUS)}.")]
 TensorParallel = Annotated[
     int, typer.Option("--tp", help="GPUs that share the model, each with a package of its own.")
 ]
+Lookahead = Annotated[
+    str,
+    typer.Option(
+        help="Early choice of experts where the router allows it: free (hides tR at no cost, as in "
+        "the DASH paper), charged (with reads and room of its weight), off."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
 
@@ -44,6 +51,7 @@ def generate(
     output_len: Annotated[int, typer.Option(help="Output tokens of each sequence.")],
     gpu: Gpu = DEFAULT_GPU,
     tp: TensorParallel = 1,
+    lookahead: Lookahead = "free",
     json: Json = False,
 ) -> None:
     """Time one batch: prefill, time per output token, bytes by path.
@@ -56,7 +64,9 @@ def generate(
     pagewave generate --model qwen3-235b-a22b --topology dash
     --timing link-limited --batch 4 --input-len 1024 --output-len 128
     """
-    system = build_system(model=model, topology_name=topology, timing=timing, gpu=gpu, tp=tp)
+    system = build_system(
+        model=model, topology_name=topology, timing=timing, gpu=gpu, tp=tp, lookahead=lookahead
+    )
     result = run_batch(system, batch=batch, input_len=input_len, output_len=output_len).as_dict()
     if json:
         console.print_json(result)

@@ -10,8 +10,13 @@ from hw.errors import InputError
 from scripts.calibrate import calibrate
 from scripts.cells import cells
 from scripts.demo import demo
+from scripts.fit_kernels import fit_kernels
 from scripts.generate import generate
+from scripts.import_profile import import_profile
+from scripts.kernel import kernel
+from scripts.lookahead import lookahead
 from scripts.measure import measure
+from scripts.profile_gpu import profile_gpu
 from scripts.serve import serve
 from scripts.simulate import simulate
 
@@ -41,7 +46,12 @@ def _options(
     pass
 
 
-for verb in (simulate, calibrate, measure, cells, generate, serve, demo):
+for verb in (
+    simulate, calibrate, measure, cells,
+    generate, serve, lookahead,
+    kernel, import_profile, fit_kernels, profile_gpu,
+    demo,
+):  # fmt: skip
     app.command()(verb)
 
 

@@ -71,6 +71,8 @@ def simulate_report(result: ReadResult) -> Table:
             table.add_row("reads refused", f"{count} {status.name}")
     for block in result.named_blocks:
         table.add_row("block", ", ".join(f"{name} {value}" for name, value in block.items()))
+    if run.topology.sideband:
+        table.add_row("registers set in", f"{result.set_up_clocks:,} clocks over the sideband")
     table.add_row("clocks", f"{result.cycles:,} at {result.clock_hz / 1e9:g} GHz")
     table.add_row(
         "simulated in", f"{result.wall_s:.2f} s, {result.cycles / result.wall_s:,.0f} clocks/s"

@@ -14,7 +14,7 @@ from perfmodel.serving import MAX_BATCH, Request, load_trace, poisson
 from perfmodel.serving import serve as run_load
 from perfmodel.system import build_system
 from scripts import console
-from scripts.generate import Gpu, Json, Model, TensorParallel, Timing, Topology
+from scripts.generate import Gpu, Json, Lookahead, Model, TensorParallel, Timing, Topology
 
 
 def serve(
@@ -41,6 +41,7 @@ def serve(
     ] = None,
     gpu: Gpu = DEFAULT_GPU,
     tp: TensorParallel = 1,
+    lookahead: Lookahead = "free",
     max_batch: Annotated[int, typer.Option(help="Requests that run at once, at most.")] = MAX_BATCH,
     seed: Annotated[int, typer.Option(help="Seed of the Poisson load.")] = 0,
     json: Json = False,
@@ -60,7 +61,9 @@ def serve(
     """
     check_writable("out", out, folder=True)
     load = _load(trace, limit, requests, rate, input_len, output_len, seed)
-    system = build_system(model=model, topology_name=topology, timing=timing, gpu=gpu, tp=tp)
+    system = build_system(
+        model=model, topology_name=topology, timing=timing, gpu=gpu, tp=tp, lookahead=lookahead
+    )
     with console.progress("requests", len(load)) as show:
         result = run_load(
             system,

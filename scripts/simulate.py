@@ -4,6 +4,7 @@ import dataclasses
 
 import typer
 
+from hw.errors import InputError
 from hw.presets import topology
 from perfmodel.files import check_writable
 from scripts import console
@@ -29,6 +30,8 @@ from tb.refusals import refused_reads, with_refused_writes
 from tb.simulator import Simulator
 from tb.verdict import wrongs
 
+LEAST_SIDEBAND_TIMEOUT_US = 1.0  # some times what an access takes
+
 
 def simulate(
     topology_name: opt.Topology,
@@ -36,6 +39,8 @@ def simulate(
     route: opt.Route,
     waves: opt.Waves,
     flits: opt.Flits = False,
+    sideband: opt.Sideband = False,
+    sideband_timeout_us: opt.SidebandTimeoutUs = None,
     pairs: opt.Pairs = 1,
     seed: opt.Seed = 1,
     waves_out: opt.WavesOut = None,
@@ -111,7 +116,18 @@ def simulate(
         preset_name, times_us, times_ns, tsv_tbps, link_tbps, sense, cache_read
     )
     refusals = chosen_refusals(refuse or [])
-    joined = dataclasses.replace(topology(topology_name), pairs=pairs, flits=flits)
+    if not sideband:
+        check_goes_with("--sideband", sideband_timeout_us=sideband_timeout_us is not None)
+    joined = dataclasses.replace(
+        topology(topology_name), pairs=pairs, flits=flits, sideband=sideband
+    )
+    if sideband_timeout_us is not None:
+        if sideband_timeout_us < LEAST_SIDEBAND_TIMEOUT_US:
+            raise InputError(
+                f"--sideband-timeout-us is {sideband_timeout_us}: must be at least "
+                f"{LEAST_SIDEBAND_TIMEOUT_US}, an access takes 0.3"
+            )
+        joined = dataclasses.replace(joined, sideband_timeout_us=sideband_timeout_us)
     writes = chosen_writes(
         machine, joined, write_waves, write_planes, write_from, owner=write_owner, rewrite=rewrite,
         trim=trim, release=release, relocated=relocated, writes_first=writes_first,

@@ -45,6 +45,20 @@ Flits = Annotated[
         "takes longer.",
     ),
 ]
+Sideband = Annotated[
+    bool,
+    typer.Option(
+        "--sideband/--no-sideband",
+        help="Registers are set and read over the serial sideband of UCIe, not at their ports.",
+    ),
+]
+SidebandTimeoutUs = Annotated[
+    float | None,
+    typer.Option(
+        help="Until an access over the sideband counts as lost, at least 1; 8000 by default. "
+        "A new value is a new build."
+    ),
+]
 Pairs = Annotated[int, typer.Option(help="HBM/HBF stack pairs, all alike.")]
 Seed = Annotated[int, typer.Option(help="Seed of the addresses.")]
 WavesOut = Annotated[

@@ -9,9 +9,8 @@ from amaranth.lib.wiring import In, Out
 from hw.gpu.router import WINDOW_BITS, read_layout
 from hw.hbf.layouts import Registers
 from hw.hbm.relay import most_early_pages
-from hw.package import Package
+from hw.package import Package, register_port
 from hw.params import NAND_TIME_BITS, Machine, Topology
-from hw.registers.register_file import RegisterPort
 from hw.sram.regions import GROUPS
 from hw.ucie.codes import Status
 from hw.ucie.write_sender import write_request_layout
@@ -30,7 +29,7 @@ class MemorySystem(wiring.Component):
     Members
     -------
     registers : timing of the NAND dies and modes, as their judge holds them to it
-    port : register ports of the HBF base dies, one a pair
+    port : ``registers`` of :class:`hw.package.Package`
     read, window : of :class:`hw.package.Package`; ``registers.link_rate`` is its ``link_rate``
     relay_cut_through, relay_early_pages : of :class:`hw.package.Package`, if link C is there
     stall_direct, stall_relay : of 256 clocks, how many the consumer of a path is not ready
@@ -106,7 +105,7 @@ class MemorySystem(wiring.Component):
         super().__init__(
             {
                 "registers": In(Registers()),
-                "port": In(RegisterPort()).array(topology.pairs),
+                "port": In(register_port(topology)).array(topology.pairs),
                 "read": In(stream.Signature(read_layout(machine))),
                 **{
                     name: In(stream.Signature(write_request_layout(machine)))

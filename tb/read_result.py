@@ -145,6 +145,7 @@ class ReadResult:
         read_statuses: How many reads ended with each status.
         blocks: By stack, what the base die says of the erase blocks that the run asks about, see
             :func:`tb.vip.block_query.query_block`.
+        set_up_clocks: What setting the registers took, of one stack after the other.
     """
 
     run: ReadRun
@@ -173,6 +174,7 @@ class ReadResult:
     blocks: tuple[tuple[dict[str, int], ...], ...] = ()
     requests: tuple[Stamps, ...] = ()
     samples: tuple[Sample, ...] = ()
+    set_up_clocks: int = 0
     waveform: Path | None = field(default=None, compare=False)
 
     @property
@@ -224,6 +226,7 @@ class ReadResult:
             "bytes_direct": self.bytes_direct,
             "bytes_relay": self.bytes_relay,
             "cycles": self.cycles,
+            "set_up_clocks": self.set_up_clocks,
             "clock_hz": self.clock_hz,
             "first_byte_ns": self.first_byte_ns,
             "steady_bytes_per_s": self.steady_bytes_per_s,

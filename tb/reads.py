@@ -249,6 +249,7 @@ class ReadRun:
             },
             "pairs": self.topology.pairs,
             "relay": self.relay.inputs() if self.topology.relay else {},
+            "sideband": self.topology.sideband,
             "faults": self.faults.nand(),
             "inject": self.faults.sram(),
             "writes": {

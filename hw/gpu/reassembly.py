@@ -156,7 +156,7 @@ class Reassembly(wiring.Component):
         m.d.sync += [
             word.valid.eq(of.valid),
             word.slot.eq(of.slot),
-            word.poison.eq(0),
+            word.poison.eq(poisoned.bit_select(of.slot, 1)),
             word.status.eq(status),
         ]
         m.d.comb += self.received.eq(reads.page.valid + Mux(of.valid, reads.missing, 0))

@@ -66,7 +66,7 @@ class HbfBaseDie(wiring.Component):
     programmed; one that was granted and has not fails its block as a page does that the die failed
     to program; pages that have no grant yet are not written. The link settles when all its reads
     are gone and no slot waits for its data. Programs that go on may keep a write outstanding for
-    longer, without a word to its link.
+    longer, without a word to its link; until then it overlaps with writes of its pages.
 
     Back-pressure: requests and data are under credit; nothing received is ever refused. Source:
     DASH section IV-B; OCP HBF 0.7.0 for writes.
@@ -232,6 +232,7 @@ class HbfBaseDie(wiring.Component):
             *(drain.lanes[k].eq(read_port.lanes[k]) for k in range(machine.lanes)),
             port.valid.eq(drain.port.valid),
             port.header.eq(drain.port.header),
+            drain.port.hold.eq(port.hold),
             *(port.lanes[k].eq(drain.port.lanes[k]) for k in range(machine.lanes)),
         ]
         return drain

@@ -70,7 +70,7 @@ class RelayAdmission(wiring.Component):
             outstanding.eq(outstanding + self.requested - self.sent),
             self.regions.eq(self.regions + self.grant - opens),
         ]
-        with m.If(self.waiting | self.close | (filled == 0)):
+        with m.If(self.waiting | self.close | self.lost | (filled == 0)):
             m.d.sync += idle.eq(0)
         with m.Else():
             m.d.sync += idle.eq(idle + 1)

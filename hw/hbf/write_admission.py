@@ -9,8 +9,9 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from hw.arbiter import RoundRobin
 from hw.hbf.array_operations import ended_layout, start_layout
-from hw.hbf.bits import line, lowest
+from hw.hbf.bits import line, lowest, position
 from hw.hbf.block_layouts import BlockOperation, block_layout, operation_layout
 from hw.hbf.block_port import answer_layout
 from hw.hbf.layouts import moved_layout, slot_event, token_layout
@@ -41,7 +42,8 @@ class WriteAdmission(wiring.Component):
     or turns out to be when it is read for the TSVs, fails like one that the die failed to program:
     the block is failed, and the host replays it from its first page. Each subarray has one page,
     trim or collection under way at a time, in the order of their requests; other subarrays do not
-    wait for it.
+    wait for it. Subarrays take turns: a page that waits where nothing is under way and a slot is
+    free begins after at most one page of each other subarray.
 
     Pages of ``orphans`` have lost their link: one that waits ends at once, with LINK_RESET and no
     change of its block; one that is further is not granted any more, or was and lost its data if
@@ -136,12 +138,15 @@ class WriteAdmission(wiring.Component):
                 "bad",
             )
         )
-        free_slot, eligible = Signal(subarrays), Signal(subarrays)
+        free_slot, eligible, picks = Signal(subarrays), Signal(subarrays), Signal()
+        m.submodules.turns = turns = RoundRobin(width=subarrays)
         m.d.comb += [
             free_slot.eq(~(self.slot_busy[0] & self.slot_busy[1])),
             self.waits.eq(pending.waiting & ~active),
             eligible.eq(self.waits & free_slot),
-            pending.subarray.eq(lowest(m, eligible)),
+            turns.request.eq(eligible),
+            turns.take.eq(picks),
+            pending.subarray.eq(position(m, turns.grant)),
         ]
         job_type = data.StructLayout(
             {
@@ -184,7 +189,7 @@ class WriteAdmission(wiring.Component):
         operation, owner = Signal(4), Signal(2)
         cause, fail, status = Signal(Cause), Signal(), Signal(Status)
         kind = Signal(BlockOperation)
-        picks, collects, clears, gives_up = Signal(), Signal(), Signal(), Signal()
+        collects, clears, gives_up = Signal(), Signal(), Signal()
         here = line(1, at, subarrays)
         rest, orphaned = pending.rest, Signal()
         writes = rest.operation == Operation.WRITE

@@ -42,6 +42,11 @@ class UcieLink(wiring.Component):
     ) -> None:
         check_channels("forward", forward)
         check_channels("backward", backward)
+        if shape.timeout_clocks < 2 * SIDEBAND_CLOCKS:
+            raise ValueError(
+                f"timeout_clocks must be at least {2 * SIDEBAND_CLOCKS}, the sideband there and "
+                f"back, not {shape.timeout_clocks!r}"
+            )
         self._shape, self._cycles = shape, cycles
         self._forward, self._backward = forward, backward
         super().__init__(

@@ -42,8 +42,10 @@ class LinkState(wiring.Component):
 
     DISABLED is requested like LINKRESET and ends in RESET; L1 and L2 are no requests. LINKERROR
     lasts ``residency`` clocks at least, and until ``lp_linkerror`` is low and LINKRESET is
-    requested at one of both ends. Latency: a request acts in the next clock. Source: UCIe 3.0
-    chapters 3, 4 and 10 (RDI and FDI), reduced to these states.
+    requested at one of both ends. ``residency`` must be no less than the sideband takes there and
+    back: else an end leaves LINKERROR before it sees the other enter, and the error echoes.
+    Latency: a request acts in the next clock. Source: UCIe 3.0 chapters 3, 4 and 10 (RDI and FDI),
+    reduced to these states.
 
     Members
     -------
@@ -68,7 +70,8 @@ class LinkState(wiring.Component):
     clear : Out(1)
         With ``restart``: sequence numbers, replay buffer, framing and credits start anew, too.
     lost : Out(1)
-        What was under way is lost: from LINKRESET or LINKERROR on, till ``clear``.
+        What was under way is lost: the end is down, and the next ``restart`` comes with ``clear``.
+        An epoch that only this end has entered has carried nothing, and goes on.
     enabled : Out(modules); epoch : Out(2)
     pl_inband_pres : Out(1)
         Training has found the other end.
@@ -290,7 +293,8 @@ class LinkState(wiring.Component):
         m.d.comb += gone.eq(_down(phase) & (phase != Phase.RETRAIN))
         with m.If(gone):
             m.d.sync += own.clear.eq(1)
-        m.d.comb += self.lost.eq(own.clear)
+        # Before this end goes up again it has met the other, and so knows that one's epoch.
+        m.d.comb += self.lost.eq(gone & (other.epoch != (own.epoch - 1)[:EPOCH_BITS]))
 
         # What is told above -----------------------------------------------------------------------
         with m.If(gone):

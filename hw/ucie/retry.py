@@ -172,8 +172,9 @@ class RetryReceiver(wiring.Component):
     Promise: ``take`` is high for a payload group that is whole and the next in order, so each goes
     up once and in order. A bad group, or one that comes before its turn, is answered with one Nak
     of the last flit that went up. A further Nak follows only after a group has gone up again, or
-    when a later pass of the sender has begun behind its turn too. In all other clocks the answer is
-    an Ack of that flit.
+    when a later pass of the sender has begun behind its turn too. A Nak that has not left when the
+    group goes up that it asks for is withdrawn: what is lost behind that group is answered with one
+    of its own. In all other clocks the answer is an Ack of that flit.
 
     Latency: none; ``answer`` counts the group of its clock. Back-pressure: none. Source: UCIe 3.0
     chapter 3.

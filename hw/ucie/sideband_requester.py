@@ -66,6 +66,19 @@ class Response(data.Struct):
     data: 64
 
 
+class AccessPort(wiring.Signature):
+    """Accesses, the tag of each as it is accepted, and how they end."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "access": Out(stream.Signature(Access)),
+                "tag": In(5),
+                "response": In(stream.Signature(Response)),
+            }
+        )
+
+
 def check_sizes(*, credits: int, tags: int = TAGS, timeout: int = TIMEOUT_CLOCKS) -> None:
     """Of both ends."""
     if not 1 <= tags <= TAGS:

@@ -136,8 +136,8 @@ class ResetPort(wiring.Signature):
 
     From ``lost`` on whatever the die sends on the link is lost, and its credits come back when the
     link is up again. With ``quiet`` nothing comes from the link any more. The die ends all that the
-    link had under way and raises ``settled``, which counts with ``quiet``; the link comes up only
-    then. So nothing old is left when ``lost`` falls, at this end or at the other.
+    link had under way, then raises ``settled`` and keeps it; it counts with ``quiet``, and the link
+    comes up only then. So nothing old is left when ``lost`` falls, at this end or at the other.
     """
 
     def __init__(self) -> None:

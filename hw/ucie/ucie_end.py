@@ -153,6 +153,7 @@ class UcieEnd(wiring.Component):
         # What is asked: up from reset, out of an error by a reset, otherwise stay ---------------
         status, request = state.pl_state_sts, state.lp_state_req
         wanted, nop_given, ready = Signal(), Signal(), Signal()
+        began, loses = Signal(), Signal()
         with m.If(self.reset):
             m.d.sync += wanted.eq(1)
         with m.Elif((status == StateStatus.LINKRESET) | (status == StateStatus.RESET)):
@@ -160,7 +161,8 @@ class UcieEnd(wiring.Component):
         m.d.sync += nop_given.eq(status == StateStatus.RESET)
         m.d.comb += [
             request.eq(StateRequest.ACTIVE),
-            ready.eq(~self.die.lost | (self.die.quiet & self.die.settled)),
+            loses.eq(state.lost & began),
+            ready.eq(~(self.die.lost | loses) | (self.die.quiet & self.die.settled)),
         ]
         with m.If((status == StateStatus.RESET) & ~(nop_given & ready)):
             m.d.comb += request.eq(StateRequest.NOP)
@@ -179,7 +181,6 @@ class UcieEnd(wiring.Component):
             state.lp_rx_active_sts.eq(state.pl_rx_active_req),
         ]
         # The first epoch begins what waits for it; each further one ends what was under way.
-        began = Signal()
         with m.If(state.clear):
             m.d.sync += began.eq(1)
         since = Signal(range(QUIET_CLOCKS + 1))
@@ -187,7 +188,7 @@ class UcieEnd(wiring.Component):
         with m.If(state.clear):
             m.d.sync += [self.die.lost.eq(0), since.eq(0)]
         with m.Else():
-            m.d.sync += self.die.lost.eq(self.die.lost | (state.lost & began))
+            m.d.sync += self.die.lost.eq(self.die.lost | loses)
             with m.If(self.die.lost & ~self.die.quiet):
                 m.d.sync += since.eq(since + 1)
         m.d.comb += [

@@ -72,25 +72,28 @@ def place(
     machine: Machine,
     *,
     gpus: int = 1,
+    replicated_bytes: int = 0,
     decode_kv_budget_bytes: int | None = None,
 ) -> Placement:
     """Place a model, sharded over ``gpus`` equal packages.
 
     ``decode_kv_budget_bytes`` overrides the room left in HBM (the paper works with 24.46 GB).
-    Routers and norms are small and stand in every package.
+    Routers and norms are small and stand in every package. ``replicated_bytes`` are other weights
+    of one package that stand in both of its memories, as attention projections do.
     """
     sizes = {part.name: part.bytes for part in model.components}
     hbm_only = sum(sizes.get(name, 0) for name in _HBM_ONLY)
     replicated = sum(sizes.get(name, 0) for name in ("router", "router_bias", "norm"))
     attention = model.layers * model.stored_bytes(model.attention.qkv + model.attention.output)
     hbm = replicated + -(-(hbm_only - replicated + attention) // gpus)
+    hbm += replicated_bytes
     hbm_capacity = topology.pairs * machine.hbm.stack_bytes
     if decode_kv_budget_bytes is None:
         decode_kv_budget_bytes = hbm_capacity - hbm
     shards = model.attention.kv_shards(gpus)
     return Placement(
         gpus=gpus,
-        hbf_weight_bytes=-(-(model.total_bytes - hbm_only) // gpus),
+        hbf_weight_bytes=-(-(model.total_bytes - hbm_only) // gpus) + replicated_bytes,
         hbm_weight_bytes=hbm,
         hbf_bytes=topology.pairs * machine.geometry.stack_bytes,
         hbm_bytes=hbm_capacity,

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from perfmodel.models.attention import Attention, Gqa, Mla
 from perfmodel.models.config import Config
 from perfmodel.models.linear import BF16, FP8_BLOCK, INT8_COLUMN, Precision
-from perfmodel.models.shape import ModelShape, Router
+from perfmodel.models.router import Router
+from perfmodel.models.shape import ModelShape
 
 
 def _sixteen_bit(config: Config, where: Config | None = None) -> Precision:
@@ -96,9 +97,7 @@ def _qwen3_moe(config: Config, name: str) -> ModelShape:
         expert_inner=config.integer("moe_intermediate_size"),
         dense_inner=config.integer("intermediate_size"),
         precision=_sixteen_bit(config),
-        router=Router(
-            early_top_k=True, reason="softmax over all experts keeps their order under one scale"
-        ),
+        router=Router(score="softmax", source="huggingface/transformers, modeling_qwen3_moe.py"),
     )
 
 
@@ -112,9 +111,7 @@ def _mixtral(config: Config, name: str) -> ModelShape:
         routed_experts=config.integer("num_local_experts"),
         expert_inner=config.integer("intermediate_size"),
         precision=_sixteen_bit(config),
-        router=Router(
-            early_top_k=True, reason="softmax over all experts keeps their order under one scale"
-        ),
+        router=Router(score="softmax", source="huggingface/transformers, modeling_mixtral.py"),
     )
 
 
@@ -131,9 +128,9 @@ def _grok_1(config: Config, name: str) -> ModelShape:
         norm_vectors=4,
         precision=INT8_COLUMN,
         router=Router(
-            early_top_k=False,
-            reason="the attention output is RMS-normalised before the residual addition, so the "
-            "two routing terms do not share one scale",
+            score="softmax",
+            normalised_attention=True,
+            source="xai-org/grok-1, model.py: DecoderLayer and Router",
         ),
     )
 
@@ -161,7 +158,9 @@ def _llama4(config: Config, name: str) -> ModelShape:
         shared_inner=text.integer("intermediate_size"),
         dense_inner=text.integer("intermediate_size_mlp"),
         precision=_sixteen_bit(config, text),
-        router=Router(early_top_k=True, reason="top-1 on raw logits needs their order alone"),
+        router=Router(
+            score="logit", source="huggingface/transformers, modeling_llama4.py: Llama4Router"
+        ),
     )
 
 
@@ -170,17 +169,7 @@ def _deepseek(config: Config, name: str, *, version: int) -> ModelShape:
     first = config.integer("first_k_dense_replace", least=0)
     step = config.integer("moe_layer_freq", 1)
     inner, shared = config.integer("moe_intermediate_size"), config.integer("n_shared_experts")
-    if version == 2:
-        router = Router(
-            early_top_k=True,
-            reason="softmax, group maximum and top-k keep their order under one scale",
-        )
-    else:
-        router = Router(
-            early_top_k=False,
-            reason="a bias for each expert is added to the scores, so their scale matters",
-            additive_bias=True,
-        )
+    experts = config.integer("n_routed_experts")
     return _shape(
         config,
         name=name,
@@ -195,14 +184,47 @@ def _deepseek(config: Config, name: str, *, version: int) -> ModelShape:
             value_dim=config.integer("v_head_dim"),
         ),
         moe_layers=tuple(n for n in range(layers) if n >= first and n % step == 0),
-        routed_experts=config.integer("n_routed_experts"),
+        routed_experts=experts,
         expert_inner=inner,
         shared_experts=shared,
         shared_inner=shared * inner,
         dense_inner=config.integer("intermediate_size"),
         mtp_layers=config.integer("num_nextn_predict_layers", 0, least=0) if version == 3 else 0,
         precision=_deepseek_precision(config),
-        router=router,
+        router=_deepseek_router(config, experts, version),
+    )
+
+
+def _deepseek_router(config: Config, experts: int, version: int) -> Router:
+    """Choice by groups where the configuration asks for it; version 3 adds a bias to each score."""
+    method = config.text("topk_method", "greedy" if version == 2 else "noaux_tc")
+    known = ("greedy", "group_limited_greedy") if version == 2 else ("noaux_tc",)
+    if method not in known:
+        raise config.error("topk_method", f"must be {' or '.join(known)}")
+    score = config.text("scoring_func", "softmax" if version == 2 else "sigmoid")
+    if score not in ("softmax", "sigmoid"):
+        raise config.error("scoring_func", "must be softmax or sigmoid")
+    groups = kept = 1
+    if method != "greedy":
+        if version == 2:
+            groups, kept = config.integer("n_group"), config.integer("topk_group")
+        else:
+            groups, kept = config.integer("n_group", 8), config.integer("topk_group", 4)
+        if experts % groups:
+            raise config.error("n_group", f"must divide the {experts} experts")
+        if kept > groups:
+            raise config.error("topk_group", f"must not exceed the {groups} groups")
+    return Router(
+        score="softmax" if score == "softmax" else "sigmoid",
+        additive_bias=version == 3,
+        groups=groups,
+        kept_groups=kept,
+        group_score="max" if version == 2 else "top-2 sum",
+        source=(
+            "deepseek-ai/DeepSeek-V2, modeling_deepseek.py: MoEGate"
+            if version == 2
+            else "deepseek-ai/DeepSeek-V3, inference/model.py: Gate"
+        ),
     )
 
 

@@ -4,20 +4,7 @@ from dataclasses import dataclass
 
 from perfmodel.models.attention import Attention
 from perfmodel.models.linear import Linear, Precision
-
-
-@dataclass(frozen=True, kw_only=True)
-class Router:
-    """How experts are chosen, and whether the choice may be made early.
-
-    The early top-k of the DASH paper (section V-C) leaves out the RMS scale of the router's
-    input. That is exact only where one positive factor, common to all experts, cannot change
-    their order.
-    """
-
-    early_top_k: bool
-    reason: str
-    additive_bias: bool = False
+from perfmodel.models.router import Router
 
 
 @dataclass(frozen=True)

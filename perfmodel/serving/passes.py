@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfmodel.lookahead import layer_of
+from perfmodel.lookahead.cost import COMBINED_ELEMENT_BYTES
 from perfmodel.memory.delivery import Floats, Ints
 from perfmodel.memory.traffic import Traffic
 from perfmodel.system import System
@@ -149,16 +151,28 @@ class PassModel:
         """Router and experts of one layer."""
         system, gpu, model = self.system, self.system.gpu, self.system.model
         router_s, router = system.delivery.from_hbm(model.router_layer_bytes)
-        early = system.lookahead and model.router.early_top_k
+        window_s = output_s if system.chooses_early else 0.0
+        if system.combined_bytes:
+            terms_s, terms, reduce_s = self._early_terms(rows)
+            router_s, router = router_s + terms_s, router + terms
+            window_s = max(0.0, window_s - reduce_s)
         active = system.active_experts(rows)
-        experts = system.delivery.experts(
-            active, self._expert_bytes, self._shared_bytes, output_s if early else 0.0
-        )
+        experts = system.delivery.experts(active, self._expert_bytes, self._shared_bytes, window_s)
         flops = rows * (model.experts_per_token * self._expert_flops + self._shared_flops)
         compute_s = gpu.compute_s(gpu.expert, flops)
         start_s = experts.start_s + gpu.expert.start_s + active * gpu.expert.item_s
         seconds = router_s + start_s + max(compute_s, experts.transfer_s)
         return seconds, router + experts.traffic
+
+    def _early_terms(self, rows: int) -> tuple[float, Traffic, float]:
+        """Early and attention term of one layer, and the sum over GPUs that delays the choice."""
+        system, gpu, model = self.system, self.system.gpu, self.system.model
+        base_s, base = system.delivery.from_hbm(model.router_layer_bytes)
+        read_s, combined = system.delivery.replicated(system.combined_bytes)
+        flops = 2 * rows * layer_of(model).combined_elements / system.gpus
+        seconds = base_s + gpu.gemm.start_s + max(gpu.compute_s(gpu.gemm, flops), read_s)
+        message = rows * model.routed_experts * COMBINED_ELEMENT_BYTES
+        return seconds, base + combined, gpu.all_reduce.seconds(system.gpus, message)
 
     def head(self, samples: int) -> tuple[float, Traffic]:
         """The output head over the sampled rows."""

@@ -27,6 +27,8 @@ from tb.memory_system import MemorySystem
 from tb.simulator.clock import start_clock
 from tb.vip.block_query import query_block
 from tb.vip.register_port import register_access
+from tb.vip.registers import RegisterAccess
+from tb.vip.sideband_port import SidebandPort
 from tb.vip.stamps import TAGS
 
 COUNTERS = (*MemorySystem.STAMPS, *MemorySystem.FILL_STAMPS, *MemorySystem.COUNTERS)
@@ -38,7 +40,7 @@ async def read(dut) -> None:
     plan = json.loads(os.environ["PAGEWAVE_PLAN"])
     for name, value in plan["registers"].items():
         getattr(dut, f"registers__{name}").value = value
-    ports = [register_access(dut, f"port__{pair}") for pair in range(plan["pairs"])]
+    ports = [registers(dut, plan, f"port__{pair}") for pair in range(plan["pairs"])]
     dut.window.value = plan["window"]
     dut.stall_direct.value, dut.stall_relay.value = plan["stall"]
     dut.corrupt.value = plan["corrupt"]
@@ -53,10 +55,12 @@ async def read(dut) -> None:
 
     begun = time.perf_counter()
     await start_clock(dut, hz=plan["clock_hz"])
+    unset = int(dut.clock.value)
     for port in ports:
         await port.write(**plan["registers"], **plan["controls"], **plan["inject"])
         if plan["inject"]:
             await port.pulse("inject_arm")
+    set_up_clocks = int(dut.clock.value) - unset
     await ClockCycles(dut.clk, plan["idle_cycles"])
 
     wave_ends: list[int] = []
@@ -87,9 +91,17 @@ async def read(dut) -> None:
         "fill_wave_ends": fill_wave_ends,
         "samples": samples,
         "requests": await stamps(dut, plan),
+        "set_up_clocks": set_up_clocks,
         "wall_s": time.perf_counter() - begun,
     }
     Path("report.json").write_text(json.dumps(report))
+
+
+def registers(dut, plan: dict, port: str) -> RegisterAccess:
+    """Those of one HBF base die, at their port or over the sideband."""
+    if plan["sideband"]:
+        return SidebandPort(dut, f"{port}__").registers()
+    return register_access(dut, port)
 
 
 async def play(dut, plan: dict) -> None:

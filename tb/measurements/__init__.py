@@ -7,7 +7,7 @@ tables; :data:`EXPERIMENTS` has them by name.
 from collections.abc import Callable
 
 from hw.params import Machine
-from tb.measurements import experts, first_byte, goodput, peers, programs, rates, relay
+from tb.measurements import experts, first_byte, goodput, hbm, peers, programs, rates, relay
 from tb.measurements.report import Measurement, find_pages, renew_page
 from tb.measurements.runs import Progress
 
@@ -28,6 +28,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "programs": programs.measure,
     "experts": experts.measure,
     "goodput": goodput.measure,
+    "hbm": hbm.measure,
 }
 
 __all__ = ["EXPERIMENTS", "Experiment", "Measurement", "Progress", "find_pages", "renew_page"]

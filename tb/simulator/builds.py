@@ -5,6 +5,7 @@ edit in ``hw/`` that leaves a design's Verilog as it was costs a conversion and 
 """
 
 import importlib.metadata
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -27,8 +28,8 @@ from tb.simulator.tools import (
 )
 from tb.simulator.verilog import TOP, Design, Verilog, export
 
-# Data lanes stay out of Verilator's waves: they are 99 % of the volume. What is left is compiled
-# into every build, since it costs nothing measurable while no wave is written.
+# Data lanes stay out of Verilator's waves: they are 99 % of the volume. What is left costs nothing
+# measurable while no wave is written.
 MAX_TRACED_BITS = 63
 
 _TIMESCALE = "1ns/1ps"
@@ -36,7 +37,7 @@ _JOBS = 2
 _VERILATE = (
     *("--cc", "--exe", "--vpi", "--no-timing", "--timescale", _TIMESCALE),
     *("--top-module", TOP, "--prefix", "Vtop", "-o", TOP),
-    *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--trace-vcd"),
+    *("-O3", "--x-assign", "fast", "--x-initial", "fast"),
 )
 _COMPILE = (
     *("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2"),
@@ -73,12 +74,14 @@ class Build:
         simulator: What it runs on.
         directory: Where it is kept; read-only to its users.
         fresh: Whether it was made by this call, not found.
+        traced: Whether it can write waves.
     """
 
     design: Design
     simulator: Simulator
     directory: Path
     fresh: bool
+    traced: bool
 
 
 def build(
@@ -98,13 +101,15 @@ def build(
     require(simulator)
     verilog = export(design, cache=cache)
     recipe: tuple[object, ...]
+    traced = design.traced or simulator is Simulator.ICARUS or bool(os.environ.get("WAVES_DIR"))
     match simulator:
         case Simulator.VERILATOR:
-            control = "\n".join(_control(design, verilog)) + "\n"
-            recipe = (_VERILATE, _COMPILE, control)
+            control = "\n".join(_control(design, verilog, traced=traced)) + "\n"
+            flags = (*_VERILATE, "--trace-vcd") if traced else _VERILATE
+            recipe = (flags, _COMPILE, control)
 
             def make(directory: Path) -> None:
-                _verilate(design, verilog, control, directory, cache / "runtime")
+                _verilate(design, verilog, flags, control, directory, cache / "runtime")
 
         case Simulator.ICARUS:
             recipe = (_ICARUS_WAVES,)
@@ -116,7 +121,7 @@ def build(
     key = digest(version(simulator), cocotb, recipe, verilog.file, *design.sources)
     directory = cache / simulator / f"{design.name}-{key}"
     fresh = populate(directory, make)
-    return Build(design, simulator, directory, fresh)
+    return Build(design, simulator, directory, fresh, traced)
 
 
 def _compile_icarus(design: Design, verilog: Verilog, directory: Path) -> None:
@@ -129,12 +134,17 @@ def _compile_icarus(design: Design, verilog: Verilog, directory: Path) -> None:
 
 
 def _verilate(
-    design: Design, verilog: Verilog, control: str, directory: Path, runtimes: Path
+    design: Design,
+    verilog: Verilog,
+    flags: tuple[str, ...],
+    control: str,
+    directory: Path,
+    runtimes: Path,
 ) -> None:
     environment = build_environment()
     verilator = verilator_root() / "bin" / "verilator_bin"
     libraries = f"-Wl,-rpath,{config.libs_dir} -L{config.libs_dir} -lcocotbvpi_verilator"
-    flags = (*_VERILATE, "--Mdir", ".", "-LDFLAGS", libraries)
+    flags = (*flags, "--Mdir", ".", "-LDFLAGS", libraries)
     sources: list[str | Path] = ["control.vlt", _MAIN, verilog.file, *design.sources]
     (directory / "control.vlt").write_text(control)
     call([verilator, *flags, *sources], cwd=directory, env=environment)
@@ -151,7 +161,8 @@ def _verilate(
         for name in objects:
             shutil.copy(directory / name, library)
 
-    runtime = runtimes / digest(version(Simulator.VERILATOR), objects, _COMPILE)
+    traced = "--trace-vcd" in flags
+    runtime = runtimes / digest(version(Simulator.VERILATOR), objects, _COMPILE, traced)
     if not populate(runtime, compile_runtime):
         # The copies are younger than the makefile, so make takes them as they are.
         for name in objects:
@@ -162,8 +173,8 @@ def _verilate(
             path.unlink()
 
 
-def _control(design: Design, verilog: Verilog) -> Iterator[str]:
-    """Verilator's control file: ports are accessible, control signals are traced, no more.
+def _control(design: Design, verilog: Verilog, *, traced: bool) -> Iterator[str]:
+    """Verilator's control file: ports are accessible, control signals traced if any, no more.
 
     It is part of the build's key, hence the wildcards for directories.
     """
@@ -176,6 +187,8 @@ def _control(design: Design, verilog: Verilog) -> Iterator[str]:
         name = port.replace("__", "___05F")
         yield f'public_flat_rw -module "{TOP}" -var "{name}"'
     yield from _public(design, verilog)
+    if not traced:
+        return
     yield from _tracing_off(verilog.file)
     for source in design.sources:
         yield f'tracing_off -file "*/{source.name}"'

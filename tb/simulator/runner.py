@@ -104,6 +104,8 @@ def run(
     if waves is None and (waves_directory := os.environ.get("WAVES_DIR")):
         waves = Path(waves_directory) / f"{directory.name}.vcd"
     if waves is not None:
+        if not build.traced:
+            raise ValueError(f"the build of {build.design.name} has no waves: set Design.traced")
         waves = waves.resolve()
         waves.parent.mkdir(parents=True, exist_ok=True)
 

@@ -64,6 +64,8 @@ class Design:
         sources: Verilog beside the generated one, such as models of SRAM macros.
         probes: Signals below the top that benches read, each its path of instances and its name,
             parted by dots; Verilator would optimise them away.
+        traced: Verilator compiles in what waves need, over a quarter of a build's time, so that one
+            build serves runs with and without waves; else only where ``WAVES_DIR`` is set.
     """
 
     component: type[wiring.Component]
@@ -71,6 +73,7 @@ class Design:
     platform: object = None
     sources: tuple[Path, ...] = ()
     probes: tuple[str, ...] = ()
+    traced: bool = False
 
     @property
     def name(self) -> str:

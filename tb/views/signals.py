@@ -46,7 +46,7 @@ def groups(names: Names) -> Groups:
                 for path in paths
                 for port in ("o__0__valid", "o__0__ready", "done")
             ),
-            *(f"{gpu}.{path}_reassembly0.page_done" for path in paths),
+            *(f"{gpu}.{path}_reassembly0.received" for path in paths),
         ],
     }
     if package != "top":
@@ -119,7 +119,7 @@ def _path(package: str, path: str) -> list[str]:
         request.insert(1, f"{hbm}.b_request__valid")
         data = [
             *_under(hbm, "c_data__valid", "relay_occupied"),
-            *_under(f"{hbm}.relay", "full", "go", "drain_page", "emptied"),
+            *_under(f"{hbm}.relay", "full", "use", "drain_page", "emptied"),
             f"{hbm}.b_data__valid",
             *data,
         ]

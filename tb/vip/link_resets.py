@@ -26,7 +26,6 @@ class Under:
 
     pair: int
     link: int
-    since: int
     fell: list[int] = field(default_factory=lambda: [0, 0])  # both ends have lost it
 
 
@@ -54,7 +53,6 @@ class LinkResets:
         self._random, self._pause = random, random.choice(PAUSES)
         self._under: list[Under] = []
         self._coverage = coverage
-        self._clock = 0
         self.left, self.done = count, dict.fromkeys(self._names, 0)
         for ask in self._ask:
             ask.value = 0
@@ -64,7 +62,6 @@ class LinkResets:
         return not self.left and not self._under
 
     def clock(self, scoreboard: Scoreboard) -> None:
-        self._clock += 1
         for ask in self._ask:
             ask.value = 0
         for under in list(self._under):
@@ -86,7 +83,7 @@ class LinkResets:
             return
         self.left -= 1
         self._ask[pair].value = 1 << link
-        self._under.append(under := Under(pair, link, self._clock))
+        self._under.append(under := Under(pair, link))
         if self._coverage is not None:
             self._cover(self._coverage, scoreboard, under)
         self._expose(scoreboard, under)

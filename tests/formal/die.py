@@ -1,6 +1,6 @@
 """What stands around the controller of a die, as free as its contract allows."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 
 from hw.hbf.die_controller import DieController
@@ -16,9 +16,9 @@ class Surroundings:
     """NAND, TSV lane, drains, links and the rest of the stack around one die.
 
     The lane may have one page of each subarray under way and ends them in any order; a page that
-    was read is drained by its path at any time after that. A page that was granted arrives on
-    either link at any time. NAND answers STATUS: an operation ends at any time, not while it is
-    suspended.
+    was read is drained by its path at any time after that. A page that was granted arrives on its
+    link at any time, or is cut; writes become orphans at any time. NAND answers STATUS: an
+    operation ends at any time, not while it is suspended.
     """
 
     def __init__(self, m: Module, die: DieController, machine: Machine) -> None:
@@ -105,7 +105,11 @@ class Surroundings:
         self.token = token = data.View(layout, die.grant.payload.token[: layout.size])
         anything(m, die.grant.ready)
         anything(m, die.event.ready)
-        arrives = Signal(self.subarrays)
+        anything(m, die.orphans)
+        cut = anything(m, die.cut)
+        of_1 = die.seen[3].of_link_1
+        of_link = [~of_1, of_1]
+        self.arrives = arrives = Signal(self.subarrays)
         for k, arrived in enumerate(die.arrived):
             at, now = Signal(range(self.subarrays)), Signal()
             anything(m, at)
@@ -113,13 +117,21 @@ class Surroundings:
             anything(m, arrived.poison)
             others = [o.valid & (o.slot.subarray == at) for o in list(die.arrived)[:k]]
             m.d.comb += [
-                arrived.valid.eq(now & self.granted.bit_select(at, 1) & ~Cat(others).any()),
+                arrived.valid.eq(
+                    now
+                    & (self.granted & of_link[k]).bit_select(at, 1)
+                    & ~Cat(others).any()
+                    & ~cut[k]  # what came is in its slot before the rest is given up
+                ),
                 arrived.slot.subarray.eq(at),
                 arrived.slot.region.eq(self.grant_region.bit_select(at, 1)),
             ]
             with m.If(arrived.valid):
                 m.d.comb += arrives.bit_select(at, 1).eq(1)
-        m.d.sync += self.granted.eq(self.granted & ~arrives)
+        self.cuts = Signal(self.subarrays)
+        cuts = [Mux(cut[k], self.granted & of_link[k], 0) for k in range(LINKS)]
+        m.d.comb += self.cuts.eq(cuts[0] | cuts[1])
+        m.d.sync += self.granted.eq(self.granted & ~arrives & ~self.cuts)
         with m.If(die.grant.valid & die.grant.ready):
             m.d.sync += [
                 self.granted.bit_select(token.subarray, 1).eq(1),

@@ -154,7 +154,16 @@ def controller(**edits: Edits) -> type:
             "        self.seen = state, reads, array, writes, m.submodules",
         ),
         *edits.get("DieController", ()),
-        ReadIssue=variant(ReadIssue, *edits.get("ReadIssue", ()), PendingPages=pending),
+        ReadIssue=variant(
+            ReadIssue,
+            (
+                "        m.d.comb += self.wants.eq(wants[0] | wants[1])\n",
+                "        m.d.comb += self.wants.eq(wants[0] | wants[1])\n"
+                "        self.slot_gate = slot\n",
+            ),
+            *edits.get("ReadIssue", ()),
+            PendingPages=pending,
+        ),
         SubarrayState=variant(SubarrayState, *edits.get("SubarrayState", ())),
         WriteAdmission=variant(
             WriteAdmission,
@@ -163,7 +172,8 @@ def controller(**edits: Edits) -> type:
                 "        busy = active != 0\n",
                 "        busy = active != 0\n"
                 "        self.seen = active, collecting, reserved, region, there, at, fsm, ended\n"
-                "        self.pending, self.job = pending, job\n",
+                "        self.pending, self.job = pending, job\n"
+                "        self.granted, self.of_link_1 = granted, of_1\n",
             ),
             *edits.get("WriteAdmission", ()),
             PendingPages=pending,

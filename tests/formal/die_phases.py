@@ -76,6 +76,7 @@ class Phases:
             "only active writes have slots": ~self.reserved | self.active,
             "only active ones collect": ~self.collecting | (self.active & ~self.reserved),
             "granted pages have slots": ~(granted | self.write[2]) | self.reserved,
+            "knows what is granted": here(writes.granted) == granted,
             "granted in hand": ~(in_hand & fsm.ongoing("Grant")) | self.reserved,
             "granted to its slot": ~granted | (here(around.grant_region) == self.region),
             "an erase goes before a write": ~(self.claimed & self.erases)

@@ -5,32 +5,23 @@ import pytest
 from amaranth.hdl import Assert, Cover, Module, Mux, Signal
 
 from hw.hbf.layouts import Command
-from hw.presets import preset
-from tests.formal.die import LINKS, Surroundings
 from tests.formal.die_parts import controller
 from tests.formal.die_phases import Phases
-from tests.formal.harness import Counterexample, Properties, constant, prove
+from tests.formal.die_properties import MACHINE, DieProperties
+from tests.formal.harness import Counterexample, constant, prove
 
-MACHINE = preset("formal")
 
-
-class Commands(Properties):
+class Commands(DieProperties):
     """The registers of one subarray are watched, any of them, as its commands fill them.
 
     A page is sensed, latched and handed to the lane once each: LATCH takes the page out of the data
     register into an empty cache register, and the lane gets what was latched there.
     """
 
-    def __init__(self, die: type | None = None) -> None:
-        self._lemmas = die is None
-        self._die = (die or controller())(MACHINE, links=LINKS)
-        super().__init__({})
-
     def describe(self, m: Module) -> None:
         die = self._die
-        m.submodules.die = die.elaborate("formal")
+        around = self.surround(m)
         _, reads, array, _, submodules = die.seen
-        around = Surroundings(m, die, MACHINE)
         at = constant(m, "at", range(around.subarrays))
         port, page = die.command, die.transfer.payload
         here = port.valid & (port.subarray == at)

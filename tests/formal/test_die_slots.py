@@ -4,28 +4,19 @@
 import pytest
 from amaranth.hdl import Assert, Cover, Module, Signal
 
-from hw.presets import preset
-from tests.formal.die import LINKS, Surroundings
 from tests.formal.die_parts import controller
 from tests.formal.die_phases import Phases, at_most_one, one
-from tests.formal.harness import Counterexample, Properties, constant, prove
+from tests.formal.die_properties import DieProperties
+from tests.formal.harness import Counterexample, constant, prove
 
-MACHINE = preset("formal")
 
-
-class Slots(Properties):
+class Slots(DieProperties):
     """One slot is watched, any of them, through all that happens to it."""
-
-    def __init__(self, die: type | None = None) -> None:
-        self._lemmas = die is None
-        self._die = (die or controller())(MACHINE, links=LINKS)
-        super().__init__({})
 
     def describe(self, m: Module) -> None:
         die = self._die
-        m.submodules.die = die.elaborate("formal")
+        around = self.surround(m)
         state, reads, _, writes, _ = die.seen
-        around = Surroundings(m, die, MACHINE)
         subarrays = around.subarrays
         at, region = constant(m, "at", range(subarrays)), constant(m, "region", 1)
         phases = Phases(m, die, around, at)
@@ -93,6 +84,8 @@ def test_slots() -> None:
         # A page that is refused gives back a slot of the other region.
         ("WriteAdmission", "self.free.slot.region.eq(region.bit_select(at, 1))",
          "self.free.slot.region.eq(0)", "writes_free"),
+        # A page that ends where it waits keeps a slot.
+        ("WriteAdmission", "picks & writes & ~orphaned", "picks & writes", "slot_of_a_write"),
         ("SubarrayState", "(freed[0] | freed[1] | freed[2])", "(freed[0] | freed[1])", "busy"),
         ("SubarrayState", "event.valid & (event.slot.region == r)", "event.valid", "busy"),
         ("DieController", "state.free_relay.eq(self.free_relay)", "state.free_relay.eq(0)", "busy"),

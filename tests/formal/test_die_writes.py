@@ -2,34 +2,29 @@
 """Writes, trims and releases of a die: each page has exactly one event, in turn."""
 
 import pytest
-from amaranth.hdl import Assert, Cat, Cover, Module
+from amaranth.hdl import Assert, Cat, Cover, Module, Signal
 from amaranth.lib.wiring import In
 
-from hw.presets import preset
 from hw.ucie.transaction import Status
-from tests.formal.die import LINKS, Surroundings
 from tests.formal.die_parts import controller
 from tests.formal.die_phases import Phases
-from tests.formal.harness import Counterexample, Properties, constant, prove
+from tests.formal.die_properties import DieProperties
+from tests.formal.harness import Counterexample, constant, prove
 from tests.formal.order import in_order
 
-MACHINE = preset("formal")
 PAGE_BITS = 2  # of the number of a page: the others go the same way
 
 
-class Writes(Properties):
+class Writes(DieProperties):
     """Any page of a request to one subarray is followed, from its request to its event."""
 
     def __init__(self, die: type | None = None) -> None:
-        self._lemmas = die is None
-        self._die = (die or controller())(MACHINE, links=LINKS)
-        super().__init__({"pick": In(1)})
+        super().__init__(die, {"pick": In(1)})
 
     def describe(self, m: Module) -> None:
         die = self._die
-        m.submodules.die = die.elaborate("formal")
+        around = self.surround(m)
         writes = die.seen[3]
-        around = Surroundings(m, die, MACHINE)
         at = constant(m, "at", range(around.subarrays))
         request, event = die.write.payload, die.event.payload
         hand = writes.seen[5]
@@ -42,7 +37,25 @@ class Writes(Properties):
             received=Cat(event.index, event.page[:PAGE_BITS]),
             limit=2,
         )
-        m.d.comb += Cover(die.event.valid & (event.status != Status.OK), "a page fails")
+        # Only a page that has arrived is programmed.
+        start = writes.start
+        programs = start.valid & ~start.payload.erase & (start.payload.slot.subarray == at)
+        ends = die.event.valid & die.event.ready & (hand == at)
+        there, cut = Signal(), Signal()
+        with m.If(ends):
+            m.d.sync += [there.eq(0), cut.eq(0)]
+        with m.Elif(around.arrives.bit_select(at, 1)):
+            m.d.sync += there.eq(1)
+        with m.Elif(around.cuts.bit_select(at, 1)):
+            m.d.sync += cut.eq(1)
+        m.d.comb += [
+            Assert(~programs | there, "programs only what has arrived"),
+            Assert(~(there & cut), "cuts nothing that has arrived"),
+            Cover(die.event.valid & (event.status != Status.OK), "a page fails"),
+            Cover(ends & cut, "a page that was cut ends"),
+            Cover(ends & (event.status == Status.LINK_RESET), "a page ends where it waits"),
+            Cover(writes.granted.any() & there, "one has arrived, another is awaited"),
+        ]
         if self._lemmas:
             phases = Phases(m, die, around, at)
             phases.state(m)
@@ -68,6 +81,11 @@ def test_events() -> None:
          "self.event.payload.index.eq(rest.index)", "turn"),
         ("WriteAdmission", "job_write.data.page.eq(pending.page)", "job_write.data.page.eq(0)",
          "turn"),
+        # A page is cut that has arrived, or was not granted.
+        ("WriteAdmission", "of_link = granted &", "of_link = active &",
+         "arrived|one_item|turn|fit"),
+        # What was cut is programmed.
+        ("WriteAdmission", "bad | given_up | left_bad", "bad | left_bad", "only_what_has_arrived"),
     ],
 )  # fmt: skip
 def test_broken_events_are_found(part: str, old: str, new: str, violated: str) -> None:

@@ -6,7 +6,7 @@ blocks move slots as a whole and look at no other bit, so what holds of these ho
 """
 
 import pytest
-from amaranth.hdl import Assert, Cat, Cover, Module
+from amaranth.hdl import Assert, Cat, Cover, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -63,7 +63,7 @@ def unpacker(*edits: tuple[str, str]) -> type:
 
 
 class Framing(Properties):
-    """A packer whose groups go into an unpacker; inputs and stalls are free.
+    """A packer whose groups go into an unpacker; inputs, stalls and clears of both are free.
 
     ``beats`` chooses what is followed: beats, of which up to ``limit`` are inside, or messages.
     """
@@ -83,7 +83,7 @@ class Framing(Properties):
         self._unpacker = (rx or unpacker())(lanes=lanes, slots=slots)
         content = {"message": In(SLOT_BITS - 1), "header": In(SLOT_BITS - 1)}
         lane_bits = SLOT_BITS // LANES_PER_SLOT
-        names = ("message_valid", "beat_valid", "ready", "pick")
+        names = ("message_valid", "beat_valid", "ready", "pick", "clear")
         super().__init__(
             {name: In(1) for name in names} | content | {"data": In(lane_bits * lanes)}
         )
@@ -99,8 +99,13 @@ class Framing(Properties):
             tx.o.ready.eq(self.ready),
             rx.i.valid.eq(tx.o.valid & tx.o.ready),
             rx.i.payload.eq(tx.o.payload),
+            tx.clear.eq(self.clear),
+            rx.clear.eq(self.clear),
         ]
-        stalled = before(m, tx.o.valid & ~tx.o.ready)
+        cleared, forgotten = before(m, self.clear), Signal()
+        with m.If(self.clear):
+            m.d.sync += forgotten.eq(tx.o.valid)  # a group was there to forget
+        stalled = before(m, tx.o.valid & ~tx.o.ready & ~self.clear)
         if self._beats:
             put, take = tx.beat.valid & tx.beat.ready, rx.beat.valid
             sent = Cat(self.header, self.data)
@@ -118,8 +123,11 @@ class Framing(Properties):
             take=take,
             received=received,
             limit=self._limit,
+            clear=self.clear,
         )
         m.d.comb += [
+            Assert(~(cleared & (tx.o.valid | take)), "what was taken before is forgotten"),
+            Cover(take & forgotten, "goes on behind it"),
             Assert(~take | (spare == 0), "the mark is taken off"),
             Assert(~stalled | tx.o.valid, "a group stays"),
             Assert(~stalled | (tx.o.payload == before(m, tx.o.payload)), "a group stays as it is"),
@@ -158,6 +166,13 @@ def test_everything_comes_out_once_and_in_order(
         ("unpacker", True, "ends & ~begins", "0"),
         ("unpacker", True, "carries.eq(data[FILLED])", "carries.eq(1)"),
         ("unpacker", False, "take & slot[FILLED]", "slot[FILLED]"),
+        # Clears that leave something: a group, the rest of a beat, an offer that is taken.
+        ("packer", False, "[self.o.valid.eq(0), kept", "[kept"),
+        ("packer", True, "kept.eq(0), pause", "pause"),
+        ("packer", False, "(~self.o.valid | self.o.ready) & ~self.clear",
+         "(~self.o.valid | self.o.ready)"),
+        ("unpacker", True, "with m.If(self.clear):", "with m.If(0):"),
+        ("unpacker", False, "take.eq(self.i.valid & ~self.clear)", "take.eq(self.i.valid)"),
     ],
 )  # fmt: skip
 def test_broken_ends_are_found(end: str, beats: bool, old: str, new: str) -> None:

@@ -131,6 +131,16 @@ class Ends(Properties):
         with m.If(end.clear):
             m.d.sync += [used.eq(0), reset.eq(0)]
         m.d.comb += Assert(~(reset & ~end.clear & end.receiving), "a used epoch does not go on")
+        # Who is told of a loss is told before the end goes up again, and is told nothing else.
+        told = Signal(name=f"told_{name}")
+        with m.If(end.clear):
+            m.d.sync += told.eq(0)
+        with m.Elif(end.lost):
+            m.d.sync += told.eq(1)
+        m.d.comb += [
+            Assert(~end.restart | (end.clear == told), "cleared exactly what is lost"),
+            Assert(~end.receiving | end.restart | ~told, "nothing is lost while flits come"),
+        ]
 
 
 @pytest.mark.formal

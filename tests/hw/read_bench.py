@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 
 from hw.gpu.router import Choice
 from hw.params import Machine, Topology
+from hw.registers.description import WORD_BITS
 from hw.registers.hbf import hbf_description
+from hw.ucie.sideband_requester import AccessStatus
 from tb.memory_system import MemorySystem
 from tb.vip.registers import RegisterAccess
 from tests.hw.pysim import simulate
@@ -44,8 +46,10 @@ def play(
         }
         for name, value in known.items():
             ctx.set(getattr(dut.registers, name), value)
+        begun = ctx.get(dut.clock)
         for each in dut.port:
             await registers(ctx, each).write(**{n: int(v) for n, v in known.items()})
+        counters["set_up_clocks"] = ctx.get(dut.clock) - begun
         ctx.set(dut.window, settings.window)
         ctx.set(dut.stall_direct, settings.stall[0])
         ctx.set(dut.stall_relay, settings.stall[1])
@@ -74,10 +78,32 @@ def play(
 
 
 def registers(ctx, port) -> RegisterAccess:
-    """Registers of an HBF base die over its port."""
+    """Registers of an HBF base die over its port, or over the sideband."""
+    over_sideband = "access" in port.signature.members
+
+    async def over_wire(address: int, data: int | None) -> int:
+        fields = {"write": data is not None, "address": address, "be": 0xF, "data": data or 0}
+        ctx.set(port.access.payload, fields)
+        ctx.set(port.access.valid, 1)
+        while not ctx.get(port.access.ready):
+            await ctx.tick()
+        tag = ctx.get(port.tag)
+        await ctx.tick()
+        ctx.set(port.access.valid, 0)
+        ctx.set(port.response.ready, 1)
+        while not ctx.get(port.response.valid):
+            await ctx.tick()
+        response = ctx.get(port.response.payload)
+        await ctx.tick()
+        assert response.tag == tag
+        if response.status != AccessStatus.SUCCESS:
+            raise RuntimeError(f"{address:#x} ended as {AccessStatus(response.status).name}")
+        return response.data & (1 << WORD_BITS) - 1
 
     async def access(address: int, data: int | None) -> int:
         request = {"valid": 1, "write": data is not None, "address": address, "data": data or 0}
+        if over_sideband:
+            return await over_wire(address, data)
         for name, value in request.items():
             ctx.set(getattr(port.request, name), value)
         await ctx.tick()

@@ -37,6 +37,8 @@ from hw.hbf.write_admission import WriteAdmission
 from hw.hbf.write_ingress import WriteIngress
 from hw.hbf.write_tracker import WriteTracker, write_layout
 from hw.hbm.base_die import HbmBaseDie
+from hw.hbm.dram.controller import HbmController
+from hw.hbm.dram.stacks import stack
 from hw.hbm.relay import RelayBuffer
 from hw.package import Package
 from hw.presets import TOPOLOGIES, preset
@@ -96,6 +98,7 @@ BLOCKS = {
     "HBF base die, Relay": lambda machine: HbfBaseDie(machine, direct=False),
     "relay buffer": RelayBuffer,
     "HBM base die": HbmBaseDie,
+    "HBM controller": lambda machine: HbmController(stack("formal")),
     "write sender": WriteSender,
     "CRC": lambda machine: Crc16(pipeline=2),
     "credit giver": lambda machine: CreditGiver(depths=(32, 8, 64)),

@@ -5,8 +5,10 @@ import dataclasses
 import pytest
 
 from hw.gpu.router import Choice
+from hw.package import Package
 from hw.presets import preset, topology
-from tests.hw.read_bench import Settings, play
+from tests.hw.pysim import simulate
+from tests.hw.read_bench import Settings, play, registers
 
 FORMAL = preset("formal")
 D, R, L = Choice.DIRECT, Choice.RELAY, Choice.LEAST_LOADED
@@ -53,6 +55,23 @@ def test_every_pair_brings_its_stripe_over_the_paths_there_are(name, pairs):
     assert (by_path[0] > 0, by_path[1] > 0) == (which.direct, which.relay)
     assert counters["errors"] == counters["violations"] == 0
     assert counters["completed"] == len(reads)
+
+
+def test_a_register_is_set_and_read_over_the_sideband():
+    """An access is a packet of 64 UI one way and one of 64 + 32 + 64 UI the other, at 800 MHz."""
+    wire = dataclasses.replace(topology("direct-only"), pairs=1, sideband=True)
+    dut = Package(FORMAL, wire)
+    found = []
+
+    async def bench(ctx):
+        over_sideband = registers(ctx, dut.registers[0])
+        await over_sideband.write(t_read=9)
+        found.append(await over_sideband.read("t_read"))
+
+    accesses = 2
+    one = (64 + 64 + 32 + 64) * 2.5 + 2 * FORMAL.link.one_way_cycles
+    simulate(dut, bench, clocks=round(accesses * (one + 16)))
+    assert found == [9]
 
 
 def test_corrupt_data_is_seen_in_every_beat():

@@ -6,6 +6,7 @@ It shares shapes, rates and GPU constants with the model, and none of its closed
 import math
 from dataclasses import dataclass, field
 
+from perfmodel.lookahead import decide
 from perfmodel.serving.arrivals import Request
 from perfmodel.system import System
 
@@ -174,7 +175,13 @@ def pass_seconds(
             moved.hbf_read += size
             continue
         active = min(model.routed_experts, model.experts_per_token * rows)
-        hidden = output_s if model.router.early_top_k else 0.0
+        hidden = output_s if decide(model.router).early else 0.0
+        if system.charge_lookahead and hidden:
+            (projection,) = shape.output
+            size = 4 * projection.inputs * model.routed_experts
+            flops = 2 * rows * projection.inputs * model.routed_experts
+            seconds += model.router_layer_bytes / hbm + gpu.gemm.start_s
+            seconds += max(flops / (gpu.gemm.compute_efficiency * peak), size / replica)
         starts = tuple(
             max(0.0, path.first_byte_s - hidden) for path in (timing.direct, timing.relay)
         )

@@ -165,6 +165,60 @@ def test_predicted_gain_of_lookahead(make_system, model, tpot, e2e):
     assert 100 * (1 - early.e2e_s / late.e2e_s) == pytest.approx(e2e, abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("model", "combined", "router", "layers"),
+    [
+        ("qwen3-235b-a22b", 4 * 64 * 128 * 128, 2 * 4096 * 128, 94),
+        ("deepseek-v2", 4 * 128 * 128 * 160, 2 * 5120 * 160, 59),
+    ],
+)
+def test_charged_lookahead_pays_for_its_reads(make_system, model, combined, router, layers):
+    """One row: each layer reads the weight over all four links, and the router from HBM again."""
+    size = {"batch": 1, "input_len": 4096, "output_len": 8}
+    free, charged = (
+        make_system(model, charge_lookahead=charged, decode_kv_budget_bytes=BUDGET)
+        for charged in (False, True)
+    )
+    cost_s = generate(charged, **size).tpot_s - generate(free, **size).tpot_s
+    assert cost_s == pytest.approx(layers * (combined / 6.4e12 + router / 3.2e12), rel=1e-6)
+    more = charged.placement.hbf_weight_bytes - free.placement.hbf_weight_bytes
+    assert more == layers * combined
+    assert charged.placement.hbm_weight_bytes - free.placement.hbm_weight_bytes == more
+
+
+def test_between_gpus_the_choice_waits_for_its_sum(make_system):
+    """The all-reduce starts in 18 us, longer than the output projection: nothing is hidden."""
+    size = {"batch": 1, "input_len": 64, "output_len": 8}
+    late, charged = (
+        make_system(gpus=2, lookahead=early, charge_lookahead=True) for early in (False, True)
+    )
+    assert late.combined_bytes == 0 and charged.combined_bytes == 4 * 32 * 128 * 128
+    cost_s = generate(charged, **size).tpot_s - generate(late, **size).tpot_s
+    reads_s = 4 * 32 * 128 * 128 / 6.4e12 + 2 * 4096 * 128 / 3.2e12
+    assert cost_s == pytest.approx(94 * reads_s, rel=1e-6)
+
+
+@pytest.mark.parametrize("charged", [False, True])
+def test_a_pass_with_and_without_the_cost_of_lookahead(make_system, measured, charged):
+    """The reference walks every layer, with the reads where they are charged."""
+    system = make_system("tiny", "dash", measured, charge_lookahead=charged)
+    package = reference.Package()
+    rows = [(0, 50)] * 3
+    expected = reference.pass_seconds(system, package, [], rows, 3, {})
+    found = generate(system, batch=3, input_len=50, output_len=2).prefill_s
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_labels_tell_what_lookahead_does(make_system):
+    for options, label in (
+        ({}, "free"),
+        ({"charge_lookahead": True}, "charged"),
+        ({"lookahead": False, "charge_lookahead": True}, "off"),
+        ({"model": "grok-1"}, "not allowed by the router"),
+    ):
+        assert make_system(**options).labels()["lookahead"] == label
+
+
 @pytest.mark.parametrize("model", FIVE)
 def test_dash_is_never_slower_than_one_path(make_system, measured, model):
     for timing, batch in product((None, measured), (1, 3, 16)):

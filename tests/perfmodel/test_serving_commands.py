@@ -27,6 +27,16 @@ def test_generate_prints_a_table(capsys):
         assert words in text
 
 
+def test_generate_charges_lookahead_on_request(capsys):
+    found = {}
+    for mode in ("free", "charged", "off"):
+        assert main(["generate", *SYSTEM, *BATCH, "--lookahead", mode, "--json"]) == 0
+        values = json.loads(capsys.readouterr().out)
+        assert values["lookahead"] == mode
+        found[mode] = values["tpot_s"]
+    assert found["free"] < found["charged"] < found["off"]
+
+
 def test_serve_writes_its_folder_and_prints_the_same_json(capsys, tmp_path):
     arguments = ["serve", *SYSTEM, *LOAD, "--seed", "3", "--out", str(tmp_path / "out"), "--json"]
     assert main(arguments) == 0
@@ -53,6 +63,7 @@ def test_serve_reads_a_trace_and_prints_tables(capsys, tmp_path):
     ("arguments", "message"),
     [
         (["generate", *SYSTEM, *BATCH, "--gpu", "abacus"], "gpu 'abacus' is unknown"),
+        (["generate", *SYSTEM, *BATCH, "--lookahead", "on"], "lookahead is 'on': must be free, "),
         (["generate", *SYSTEM[:3], "ring", *SYSTEM[4:], *BATCH], "topology 'ring' is unknown"),
         (["serve", *SYSTEM, "--out", "x"], "--requests is missing: give --trace FILE, or all of"),
         (["serve", *SYSTEM, *LOAD[:-2], "--out", "x"], "--output-len is missing"),

@@ -10,7 +10,9 @@ from hw.errors import InputError
 from scripts import main as command
 from scripts.main import main
 
-VERBS = [registered.callback.__name__ for registered in command.app.registered_commands]
+VERBS = [
+    registered.callback.__name__.replace("_", "-") for registered in command.app.registered_commands
+]
 
 
 def raises(error, monkeypatch):

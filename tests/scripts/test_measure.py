@@ -6,11 +6,20 @@ import re
 import pytest
 
 from scripts.main import main
+from tb.measurements import EXPERIMENTS, Measurement
 
 BLOCK = "<!-- measured: first-byte -->\n<!-- end of first-byte -->\n"
 
 
-def test_results_go_to_stdout_folder_and_page(verilator, capsys, tmp_path):
+def test_results_go_to_stdout_folder_and_page(verilator, capsys, tmp_path, monkeypatch):
+    measure, kept = EXPERIMENTS["first-byte"], []
+
+    def once(machine, seed, progress):
+        if not kept:
+            kept.append(measure(machine, seed, progress))
+        return kept[0]
+
+    monkeypatch.setitem(EXPERIMENTS, "first-byte", once)
     page, out = tmp_path / "page.md", tmp_path / "out"
     page.write_text(BLOCK)
     options = ["--preset", "mini", "--out", str(out), "--docs", str(page), "--json"]
@@ -25,15 +34,15 @@ def test_results_go_to_stdout_folder_and_page(verilator, capsys, tmp_path):
     # Each row is one run, and each run ends in one line of progress.
     progress = re.findall(r"^ *(\d+) of (\d+): ", captured.err, re.M)
     assert progress == [(str(run), str(rows)) for run in range(1, rows + 1)]
-    # The terminal shows the same figures.
+    # The terminal shows the same figures, of these runs.
+    (measured,) = kept
     assert main(["measure", "first-byte", *options[:4]]) == 0
+    assert kept == [measured]
     shown = capsys.readouterr().out
     assert all(f"{row['first_byte_ns']:,.1f}" in shown for row in found["rows"])
 
 
 def test_a_figure_off_its_closed_form_ends_in_status_one(monkeypatch, capsys, tmp_path):
-    from tb.measurements import EXPERIMENTS, Measurement
-
     def off(machine, seed, progress):
         return Measurement(
             name="rates", presets=(machine.name,), seed=seed, rows=(), tables=(), misses=("x: off",)

@@ -43,6 +43,11 @@ CORNER = ["simulate", "--topology", "dash", "--preset", "mini", "--route", "dire
             ["--write-waves", "1", "--suspend", "--suspend-slice-us", "0"],
             "suspend-slice-us is 0.0: must be more than 0",
         ),
+        (["--sideband-timeout-us", "9"], "sideband-timeout-us is given: goes with --sideband"),
+        (["--sideband", "--sideband-timeout-us", "0"], "timeout-us is 0.0: must be at least 1.0"),
+        (["--sideband", "--sideband-timeout-us", "0.1"], "timeout-us is 0.1: must be at least"),
+        (["--sideband", "--sideband-timeout-us", "nan"], "sideband_timeout_us is nan: must be"),
+        (["--sideband", "--sideband-timeout-us", "1e7"], "sideband_timeout_us is 10000000.0: must"),
         (["--suspend-slice-us", "1"], "suspend-slice-us is 1.0: goes with --suspend"),
         (["--t-wb-ns", "-1"], "t-wb-ns is -1.0: must be"),
         (

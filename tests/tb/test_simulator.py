@@ -1,5 +1,6 @@
 """The simulator runner: export, cached builds, runs, waves and failures."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from tb.simulator.tools import REPOSITORY
 from tb.simulator.verilog import imports
 from tests.tb.accumulator import Accumulator
 
-DESIGN = Design(component=Accumulator, params={"width": 16})
+DESIGN = Design(component=Accumulator, params={"width": 16}, traced=True)
 BENCH = "tests.tb.accumulator_bench"
 FAILING = "tests.tb.failing_bench"
 
@@ -163,8 +164,12 @@ def test_waves_hold_control_signals(simulator, tmp_path):
 
 
 def test_waves_of_every_run_can_be_asked_for(verilator, tmp_path, monkeypatch):
+    untraced = dataclasses.replace(DESIGN, traced=False)
+    without = build(untraced, verilator)
+    with pytest.raises(ValueError, match=r"Accumulator has no waves: set Design\.traced"):
+        run(without, BENCH, test="adds", waves=tmp_path / "no.vcd", directory=tmp_path / "no")
     monkeypatch.setenv("WAVES_DIR", str(tmp_path / "waves"))
-    result = run(build(DESIGN, verilator), BENCH, test="adds", directory=tmp_path / "one")
+    result = run(build(untraced, verilator), BENCH, test="adds", directory=tmp_path / "one")
     assert result.waves == tmp_path / "waves" / "one.vcd"
     assert result.waves.stat().st_size > 0
 

@@ -172,7 +172,7 @@ def test_a_write_ends_with_a_reset_only_if_its_link_had_one():
 
 def test_a_granted_page_whose_data_are_lost_fails_its_block():
     host = Host(WRITE).take_up().ask().fetch()
-    with pytest.raises(WriteError, match="FAILED of .*, but the array worked on None"):
+    with pytest.raises(WriteError, match=r"FAILED of .*, but the array worked on None"):
         host.ask(BlockOperation.FAILED)
     host = Host(WRITE).take_up().ask().fetch()
     host.stack.expose("write")

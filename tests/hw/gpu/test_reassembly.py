@@ -155,7 +155,7 @@ def test_latency_of_beats_and_completions():
             ctx.set(dut.port.valid, clock < 4)
             ctx.set(dut.port.header, {"tag": 1, "beat": clock % 4, "page_end": clock == 3})
             beats.append(ctx.get(dut.o.valid))
-            completions.append(ctx.get(dut.completed.valid))
+            completions.append(ctx.get(dut.end[BY_DATA].valid))
             await ctx.tick()
 
     simulate(dut, bench, clocks=20)
@@ -184,8 +184,8 @@ def test_a_piece_of_a_page_is_a_whole_read(beats):
                     ctx.set(dut.port.header, header)
                 if ctx.get(dut.o.valid):
                     came.append(64 * ctx.get(dut.o.header.address))
-                if ctx.get(dut.completed.valid):
-                    completions.append((at + clock, ctx.get(dut.completed.slot)))
+                if ctx.get(dut.end[BY_DATA].valid):
+                    completions.append((at + clock, ctx.get(dut.end[BY_DATA].slot)))
                 await ctx.tick()
 
     simulate(dut, bench, clocks=50)

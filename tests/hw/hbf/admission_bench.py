@@ -33,10 +33,12 @@ class Life:
     operation: int = Operation.WRITE
     owner: int = Owner.NONE
     relocated: int = 0
+    link: int = 0
     collects: bool = False
     steps: list[str] = field(default_factory=list)
     region: int | None = None  # of its slot, while it is reserved
     bad: str = ""  # poisoned on "arrival", or when it is "read"
+    lost: str = ""  # by a reset of its link: while it "waits", "given up" or "cut"
     fails: bool = False  # what the array does next
     status: int = Status.OK
 
@@ -51,15 +53,22 @@ class Life:
             if "erase" in self.steps:
                 steps += ["erase", "erased", *(["failed"] if self.fails else [])]
             return tuple(steps if self.collects else [*steps, "event"])
+        if self.lost == "waits":
+            return ("event",)
         steps.insert(0, "reserve")
         if "refused" in self.steps:
             return (*steps, "refused", "free", "event")
         if "erase" in self.steps:
             steps += ["erase", "erased"]
-            if "grant" not in self.steps:
+            if "told" not in self.steps:
                 return (*steps, "failed", "free", "event")
             steps.append("told")
-        steps += ["grant", "arrive"]
+        if self.lost == "given up":
+            return (*steps, "failed", "free", "event")
+        steps.append("grant")
+        if self.lost == "cut":
+            return (*steps, "cut", "failed", "free", "event")
+        steps.append("arrive")
         if self.bad == "arrival":
             return (*steps, "failed", "free", "event")
         ends = ["programmed", *(["failed"] if self.fails or self.bad else [])]
@@ -77,6 +86,7 @@ class AdmissionBench:
         self.ended: list[Life] = []
         self.open: Counter[int] = Counter()  # pages left, by index
         self.spans: dict[int, range] = {}
+        self.orphans: set[int] = set()  # indices
         self.slots: dict[tuple[int, int], str] = {}
         self.answers: deque = deque()  # of the table: clock, kind, block, verdict
         self.op_again = 0
@@ -87,6 +97,7 @@ class AdmissionBench:
         self.offer: Block | None = None  # on `dead`
         self.left: dict = {"valid": 0}
         self.counts: Counter[str] = Counter()
+        self.longest_erase = 60
         self.clock = 0
 
     @property
@@ -108,6 +119,7 @@ class AdmissionBench:
             for r in range(2):
                 busy = sum(1 << s for s, q in before if q == r)
                 ctx.set(dut.slot_busy[r], busy)
+            self._resets(ctx)
             self._request(ctx)
             self._reads(ctx)
             self._table(ctx)
@@ -126,6 +138,9 @@ class AdmissionBench:
 
     # Neighbours -----------------------------------------------------------------------------------
 
+    def _resets(self, ctx) -> None:
+        """Links stay up."""
+
     def _request(self, ctx) -> None:
         dut, job = self.dut, self.jobs[0] if self.jobs else None
         begins = False
@@ -139,7 +154,7 @@ class AdmissionBench:
         if not begins:
             return
         self.jobs.popleft()
-        names = ("first", "pages", "index", "operation", "owner", "relocated")
+        names = ("first", "pages", "index", "operation", "owner", "relocated", "link")
         ctx.set(dut.i.payload, {name: job[name] for name in names})
         rest = {name: job[name] for name in names[2:]}
         for k, subarray, row in places(job["first"], job["pages"]):
@@ -210,10 +225,12 @@ class AdmissionBench:
         return self.erasing.get(s, 1) <= 0 or self.programming.get(s, 1) <= 0
 
     def _data(self, ctx) -> None:
-        for arrived in self.dut.arrived:
+        for k, arrived in enumerate(self.dut.arrived):
             arrives = {"valid": 0}
-            if self.arriving and self.pick.random() < 0.2:
-                life = self.arriving.pop(self.pick.randrange(len(self.arriving)))
+            comes = [life for life in self.arriving if life.link == k]
+            if comes and self.pick.random() < 0.2:
+                life = self.pick.choice(comes)
+                self.arriving.remove(life)
                 life.steps.append("arrive")
                 arrives = {"valid": 1, "slot": life.slot, "poison": life.bad == "arrival"}
             ctx.set(arrived, arrives)
@@ -251,6 +268,7 @@ class AdmissionBench:
             assert s not in self.active, f"{self.say()}: two jobs at {s}"
             life = self.due[s].popleft()
             assert life.operation == Operation.WRITE
+            assert life.index not in self.orphans, f"{self.say()}: a slot for {life}"
             life.steps.append("reserve")
             life.region = r
             self.active[s] = life
@@ -295,6 +313,9 @@ class AdmissionBench:
                 assert life.collects and not life.steps
                 verdict = self.ledger.collect(block)
             case BlockOperation.FAILED:
+                if life.steps[-1] in ("ask", "told"):
+                    assert life.index in self.orphans, f"{self.say()}: {life}"
+                    life.lost = "given up"
                 life.steps.append("failed")
                 verdict = self.ledger.failed(block)
             case BlockOperation.ERASED:
@@ -326,6 +347,16 @@ class AdmissionBench:
         where = {"subarray": s, "block": number}
         self.answers.append((self.clock + LATENCY, kind, where, verdict))
 
+    def _orphan(self, place: tuple[int, int]) -> Life:
+        """A page that ends where it waited, at the head of its subarray."""
+        heads = [lives[0] for lives in self.due.values() if lives]
+        life = next(o for o in heads if (o.index, o.page) == place)
+        assert life.index in self.orphans and life.operation == Operation.WRITE, self.say()
+        assert life.subarray not in self.active, f"{self.say()}: out of turn: {life}"
+        self.active[life.subarray] = self.due[life.subarray].popleft()
+        life.lost, life.status = "waits", Status.LINK_RESET
+        return life
+
     def _end(self, life: Life) -> None:
         assert tuple(life.steps) == life.expected_steps(), f"{self.say()}: {life}"
         assert life.region is None or life.collects, f"{self.say()}: its slot is not free: {life}"
@@ -344,7 +375,7 @@ class AdmissionBench:
         assert order.row == life.row
         if order.erase:
             assert life.steps[-1] == "erase", f"{self.say()}: {life}"
-            self.erasing[s] = self.pick.randint(3, 60)
+            self.erasing[s] = self.pick.randint(3, self.longest_erase)
         else:
             assert life.steps[-1] == "arrive" and order.slot.region == life.region
             life.steps.append("program")
@@ -356,6 +387,7 @@ class AdmissionBench:
             ctx.set(port.ready, self.pick.random() < self.chance)
         if ctx.get(dut.grant.valid) and ctx.get(dut.grant.ready):
             grant = ctx.get(dut.grant.payload)
+            assert grant.index not in self.orphans, f"{self.say()}: granted to an orphan"
             place = grant.token // DIES
             s, region = place % SUBARRAYS, place // SUBARRAYS
             life = self.active[s]
@@ -365,16 +397,17 @@ class AdmissionBench:
             self.arriving.append(life)
         if ctx.get(dut.event.valid) and ctx.get(dut.event.ready):
             event = ctx.get(dut.event.payload)
-            life = next(
-                life for life in self.active.values()
-                if (life.index, life.page) == (event.index, event.page)
-            )  # fmt: skip
+            place = event.index, event.page
+            life = next((o for o in self.active.values() if (o.index, o.page) == place), None)
+            if life is None:
+                life = self._orphan(place)
             life.steps.append("event")
             assert event.status == life.status, f"{self.say()}: {life}"
             self._end(life)
             self.open[life.index] -= 1
             if not self.open[life.index]:
                 del self.open[life.index], self.spans[life.index]
+                self.orphans.discard(life.index)
         # A collection that succeeds ends without a word.
         for life in list(self.active.values()):
             done = life.collects and life.steps and life.steps[-1] == "erased" and not life.fails

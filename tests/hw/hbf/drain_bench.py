@@ -43,6 +43,8 @@ class Trace:
 
     fills: list[Filled] = field(default_factory=list)
     admitted: list[bool] = field(default_factory=list)
+    held: list[bool] = field(default_factory=list)
+    dropping: list[bool] = field(default_factory=list)
     chunk_end: list[bool] = field(default_factory=list)
     drains: list[int] = field(default_factory=list)
     sent: list[tuple[int, int]] = field(default_factory=list)  # clock, beats
@@ -62,11 +64,14 @@ def drained(
     clocks: int,
     partial: float = 0.0,
     whole_regions: bool = False,
+    hold: float = 0.0,
+    drop: float = 0.0,
 ) -> Trace:
     """Fill every free slot with chance ``fill`` a clock, admit with chance ``admit``.
 
     A share ``partial`` of the pages is wanted in part; with ``whole_regions`` a region drains only
-    for some of the time.
+    for some of the time. The link holds up pages with chance ``hold`` a clock, and with chance
+    ``drop`` a clock it is lost or comes back.
     """
     dut, trace, pick = DrainEngine(TINY, route=route, start=start), Trace(), random.Random(seed)
     free = [[(s, r) for s in range(4) for r in range(2)] for _ in range(DIES)]
@@ -84,6 +89,11 @@ def drained(
             trace.admitted.append(pick.random() < admit)
             trace.chunk_end.append(pick.random() < 0.3)
             ctx.set(dut.admit, trace.admitted[-1])
+            trace.held.append(bool(hold) and pick.random() < hold)
+            ctx.set(dut.port.hold, trace.held[-1])
+            before = bool(trace.dropping) and trace.dropping[-1]
+            trace.dropping.append(before ^ (bool(drop) and pick.random() < drop))
+            ctx.set(dut.drop, trace.dropping[-1])
             ctx.set(dut.chunk_end, trace.chunk_end[-1])
             trace.drains.append(1 + clock // 50 % 3 if whole_regions else 3)
             ctx.set(dut.drains, trace.drains[-1])

@@ -57,8 +57,11 @@ class Ends:
         self.descriptors: list = []
         self.refused: list = []
         self.order: list[int] = []
+        self.inside: deque = deque()  # tags of reads that have not left
+        self.dropped: list[int] = []
+        self.left = 0
 
-    async def clock(self, *, send=True, ready=(1, 1)) -> None:
+    async def clock(self, *, send=True, ready=(1, 1), lost=False) -> None:
         decoder, ctx = self.decoder, self.ctx
         self.credits += ctx.get(decoder.port.credit)
         assert self.credits <= self.limit
@@ -67,9 +70,19 @@ class Ends:
         if send:
             tag, address, length = self.waiting.popleft()
             self.credits -= 1
+            self.sending = tag
             ctx.set(decoder.port.header, {"tag": tag, "address": address, "length": length})
+        ctx.set(decoder.lost, lost)
         ctx.set(decoder.o.ready, ready[0])
         ctx.set(decoder.refused.ready, ready[1])
+        if lost:
+            assert not ctx.get(decoder.o.valid) and not ctx.get(decoder.refused.valid)
+        if not ctx.get(decoder.empty):
+            assert self.inside
+            if lost:
+                self.dropped.append(self.inside.popleft())
+        else:
+            assert not ctx.get(decoder.o.valid) and not ctx.get(decoder.refused.valid)
         pages = ctx.get(decoder.pages)
         assert not (ctx.get(decoder.o.valid) and ctx.get(decoder.refused.valid))
         if ready[0] and ctx.get(decoder.o.valid):
@@ -83,6 +96,12 @@ class Ends:
             r = ctx.get(decoder.refused.payload)
             self.refused.append((r.tag, r.status))
             self.order.append(r.tag)
+        left = len(self.order) - self.left
+        self.left = len(self.order)
+        for tag in self.order[len(self.order) - left :]:
+            assert self.inside.popleft() == tag
+        if send:
+            self.inside.append(self.sending)
         await ctx.tick()
 
 
@@ -159,6 +178,43 @@ def test_nothing_is_lost_while_either_side_stalls(seed):
         return {"send": rng.random() < pace, "ready": [rng.random() < share for share in take]}
 
     check(TINY, reads, clocks=6000, choose=choose)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_reads_of_a_lost_link_are_dropped_and_those_after_it_are_not(seed):
+    """Every read leaves in order or is dropped; a queue of them is empty after as many clocks."""
+    rng = random.Random(seed)
+    print(f"seed {seed}")
+    credits = TINY.credits.descriptors
+    decoder = RequestDecoder(TINY)
+    take = [rng.choice([0.1, 0.7]) for _ in range(2)]
+
+    async def bench(ctx):
+        ends = Ends(decoder, ctx, credits)
+        for tag in range(300):
+            length = rng.choice([0, rng.randrange(1, 5), 4 * rng.randrange(1, 50)])
+            ends.waiting.append((tag, rng.choice([1, 4]) * rng.randrange(0, 260), length))
+        asked = {tag: expected(TINY, *read) for tag, *read in ends.waiting}
+        while ends.waiting:
+            for _ in range(rng.randrange(1, 30)):
+                ready = [rng.random() < share for share in take]
+                await ends.clock(send=rng.random() < 0.7, ready=ready)
+            # What had come to the port as the link was lost comes in the first clocks.
+            for clock in range(33):
+                ready = [rng.random() < share for share in take]
+                await ends.clock(send=clock < 3 and rng.random() < 0.5, ready=ready, lost=True)
+                if clock > credits + 5:
+                    assert ctx.get(decoder.empty) and not ends.inside
+            assert ends.credits == credits
+        while ends.inside:
+            await ends.clock()
+        assert sorted([*ends.order, *ends.dropped]) == list(range(300))
+        assert ends.order == sorted(ends.order)
+        assert min(len(ends.descriptors), len(ends.refused), len(ends.dropped)) > 10
+        assert ends.descriptors == [(t, *asked[t]) for t in ends.order if asked[t]]
+        assert ends.refused == [(t, Status.BAD_ADDRESS) for t in ends.order if not asked[t]]
+
+    simulate(decoder, bench, clocks=6000)
 
 
 def test_a_read_takes_two_clocks_and_the_next_comes_one_later():

@@ -1,14 +1,17 @@
 """Life of write pages, trims and collections: each as promised, and counted."""
 
+import itertools
 import random
 from collections import Counter
 
 import pytest
 
+from hw.hbf.write_admission import WriteAdmission
 from hw.ucie.codes import Owner, Status
 from hw.ucie.transaction import Operation
-from tests.hw.hbf.admission_bench import INDICES, AdmissionBench
-from tests.hw.hbf.die_bench import places
+from tests.hw.hbf.admission_bench import INDICES, LINKS, AdmissionBench
+from tests.hw.hbf.die_bench import DIE, DIES, SUBARRAYS, places
+from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
 
@@ -41,7 +44,7 @@ def some_jobs(seed: int) -> list[dict]:
     over(1)
     over(0)
     for k, job in enumerate(jobs):
-        job["index"] = k % INDICES
+        job["index"], job["link"] = k % INDICES, k // 3 % LINKS
     return jobs
 
 
@@ -49,7 +52,7 @@ def some_jobs(seed: int) -> list[dict]:
 @pytest.mark.parametrize("collect", [False, True], ids=["no collection", "collection"])
 @pytest.mark.parametrize("chance", [1.0, 0.2], ids=["quick", "slow"])
 def test_every_page_lives_as_promised(hold, collect, chance):
-    seed = 2 * hold + collect
+    seed = 4 + 2 * hold + collect
     bench = AdmissionBench(some_jobs(seed), seed=seed, hold=hold, collect=collect, chance=chance)
 
     async def drive(ctx):
@@ -81,3 +84,43 @@ def test_every_page_lives_as_promised(hold, collect, chance):
     )
     assert len(good) > 15 and erased and poisoned and failed
     assert (bench.counts["collected"] > 0) == collect
+
+
+@pytest.mark.parametrize("subarray", range(SUBARRAYS))
+def test_trims_without_end_let_a_write_elsewhere_begin_in_its_turn(subarray):
+    """The table takes everything; a TRIM waits at every other subarray."""
+    dut = WriteAdmission(TINY, die=DIE, links=LINKS)
+    first = subarray * DIES + DIE
+    others = [number * DIES + DIE for number in range(SUBARRAYS) if number != subarray]
+    requests = itertools.chain(
+        # So many that TRIMs wait everywhere when the write comes.
+        [{"first": page, "operation": Operation.TRIM} for page in others * 2],
+        [{"first": first, "operation": Operation.WRITE, "index": 1}],
+        itertools.cycle({"first": page, "operation": Operation.TRIM} for page in others),
+    )
+    trims = []  # begun while the write waited
+
+    async def drive(ctx):
+        ctx.set(dut.op.ready, 1)
+        ctx.set(dut.event.ready, 1)
+        ctx.set(dut.i.valid, 1)
+        ctx.set(dut.i.payload, next(requests) | {"pages": 1})
+        waited = 0
+        for _ in range(400):
+            taken, reserve = ctx.get(dut.i.ready), ctx.get(dut.reserve)
+            asks, asked = ctx.get(dut.op.valid), ctx.get(dut.op.payload)
+            waits = ctx.get(dut.waits) >> subarray & 1
+            if asks and waited:
+                trims.append(asked.where.subarray)
+            if reserve.valid:
+                assert waits and reserve.slot.subarray == subarray
+                return
+            waited = waits
+            await ctx.tick()
+            ctx.set(dut.answer, {"valid": asks, "kind": asked.kind})
+            if taken:
+                ctx.set(dut.i.payload, next(requests) | {"pages": 1})
+        raise AssertionError(f"a write at subarray {subarray} never begins")
+
+    simulate(dut, drive, clocks=500)
+    assert len(trims) == len(set(trims))

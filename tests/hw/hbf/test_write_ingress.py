@@ -37,13 +37,16 @@ class Ends:
         for b in range(4):
             self.beats.append((die, subarray, region, b, poison >> b & 1, 4 * number + b))
 
-    async def clock(self, *, send: bool, open_: bool) -> None:
+    async def clock(self, *, send: bool, open_: bool, cut: bool = False) -> None:
         port, ctx, machine = self.ingress.port, self.ctx, self.machine
         credit = ctx.get(port.credit)
         self.credits += credit
         assert self.credits <= machine.credits.rx_beats
+        ctx.set(self.ingress.cut, cut)
         written = ctx.get(self.ingress.written)
         assert written.valid == self.page_ended
+        if written.valid or ctx.get(self.ingress.want.valid):
+            assert not ctx.get(self.ingress.idle)
         if written.valid:
             slot = written.die, written.slot.subarray, written.slot.region
             self.written.append((*slot, written.poison))
@@ -135,6 +138,39 @@ def test_poison_of_any_beat_is_that_of_its_page_alone(poison):
         assert [page[-1] for page in ends.written] == [0, poison != 0, 0]
 
     simulate(ingress, bench, clocks=100)
+
+
+@pytest.mark.parametrize("beats", range(5))
+@pytest.mark.parametrize("poison", [0, 1, 2, 6, 15])
+def test_a_torn_page_is_forgotten_with_its_poison(beats, poison):
+    """``beats`` of a page came before the link was lost: only a whole one was written."""
+    ingress = WriteIngress(TINY)
+
+    async def bench(ctx):
+        ends = Ends(ingress, ctx, TINY)
+        ends.page(0, 1, 0, 0, 0)
+        ends.page(1, 2, 1, poison, 1)
+        for _ in range(4 - beats):
+            ends.beats.pop()
+        for clock in range(40):
+            await ends.clock(send=True, open_=clock > 20)
+            if clock < 20 and clock > 3:
+                assert not ctx.get(ingress.idle)
+        assert ctx.get(ingress.idle)
+        whole = [(1, 2, 1, poison != 0)] if beats == 4 else []
+        assert ends.written == [(0, 1, 0, 0), *whole]
+        for _ in range(5):
+            await ends.clock(send=True, open_=True, cut=True)
+            assert ctx.get(ingress.idle)
+        assert ends.credits == TINY.credits.rx_beats
+        ends.written.clear()
+        for number, bad in enumerate((0, 8, 0)):
+            ends.page(number, 3, 0, bad, 10 + number)
+        while len(ends.written) < 3:
+            await ends.clock(send=True, open_=True)
+        assert ends.written == [(0, 3, 0, 0), (1, 3, 0, 1), (2, 3, 0, 0)]
+
+    simulate(ingress, bench, clocks=200)
 
 
 @pytest.mark.parametrize("die", range(4))

@@ -33,6 +33,7 @@ class Life:
     index: int | None = None
     finished: list[int] = field(default_factory=list)  # statuses, in order
     open_pages: set[int] = field(default_factory=set)
+    orphan: bool = False
 
     @property
     def span(self) -> set[int]:
@@ -71,6 +72,9 @@ class TrackerBench:
         self.replies: list[list[tuple]] = [[] for _ in range(links)]
         self.held = [0] * links  # reply credits that the requester has not given back
         self.statuses: dict[tuple[int, int], int] = {}  # last COMPLETION, by link and tag
+        self.lost = [False] * links  # links that are being reset
+        self.was_lost = [False] * links  # in the clock before
+        self.gone: set[tuple[int, int]] = set()  # link and tag of requests lost with their link
         self.hold_events = lambda life: False
         self.fail_share = 0.0
         self.clocks = 0
@@ -80,16 +84,21 @@ class TrackerBench:
         """One clock in which each neighbour acts with its probability; ``give`` may be a list."""
         ctx, tracker, rng = self.ctx, self.tracker, self.rng
         gives = give if isinstance(give, list) else [give] * self.links
+        refused = [False] * self.links
         for k in range(self.links):
-            if self.offered[k] is None and self.requests[k] and rng.random() < ask:
+            ctx.set(tracker.lost, sum(lost << n for n, lost in enumerate(self.lost)))
+            asks = self.offered[k] is None and self.requests[k] and not self.was_lost[k]
+            if asks and rng.random() < ask:
                 self.offered[k] = self.requests[k].popleft()
                 ctx.set(tracker.i[k].payload, vars(self.offered[k]))
             ctx.set(tracker.i[k].valid, self.offered[k] is not None)
-            ctx.set(tracker.refused_read[k].valid, bool(self.read_refusals[k]))
-            if self.read_refusals[k]:
+            refuses = bool(self.read_refusals[k]) and not self.lost[k]
+            ctx.set(tracker.refused_read[k].valid, refuses)
+            refused[k] = refuses
+            if refuses:
                 tag = self.read_refusals[k][0]
                 ctx.set(tracker.refused_read[k].payload, {"tag": tag, "status": Status.BAD_ADDRESS})
-            returns = self.held[k] > 0 and rng.random() < gives[k]
+            returns = self.held[k] > 0 and rng.random() < gives[k] and not self.lost[k]
             ctx.set(tracker.reply[k].credit, returns)
             self.held[k] -= returns
         o_ready = rng.random() < ready
@@ -103,14 +112,52 @@ class TrackerBench:
         for k in range(self.links):
             if self.offered[k] is not None and ctx.get(tracker.i[k].ready):
                 assert self.taken is None, "two requests in one clock"
+                assert not self.lost[k], "a request of a lost link"
                 self.taken = k, self.offered[k]
                 self.offered[k] = None
-            if self.read_refusals[k] and ctx.get(tracker.refused_read[k].ready):
+            if refused[k] and ctx.get(tracker.refused_read[k].ready):
                 tag = self.read_refusals[k].popleft()
                 bad = Status.BAD_ADDRESS
                 self.expected[k].append((MessageClass.READ_DATA, Operation.READ, tag, 0, bad, 0))
+        self._lose()
         await ctx.tick()
         self.clocks += 1
+
+    def _lose(self) -> None:
+        """What lost links take with them, at the end of a clock.
+
+        The link returns the credits of what was sent when it is up again.
+        """
+        for k in range(self.links):
+            self.was_lost[k] = self.lost[k]
+            if not self.lost[k]:
+                continue
+            if self.offered[k] is not None:
+                self.gone.add((k, self.offered[k].tag))
+                self.offered[k] = None
+            self.gone |= {(k, tag) for tag in self.read_refusals[k]}
+            self.read_refusals[k].clear()
+            for message, _, tag, *_, last in self.expected[k]:
+                if last or message == MessageClass.READ_DATA:
+                    self.gone.add((k, tag))
+            self.expected[k].clear()
+            for place in [place for place in self.granted if place[0] == k]:
+                die, event = self.granted.pop(place)  # its data will not come
+                self.events[die].append(event)
+            for life in self.lives.values():
+                if life.link == k and not life.orphan:
+                    life.orphan = True
+                    self.gone.add((k, life.request.tag))
+                    self._give_up(life)
+
+    def _give_up(self, life: Life) -> None:
+        """The dies grant nothing more of it."""
+        for die, queue in enumerate(self.grants):
+            for item in [item for item in queue if item[1] is life]:
+                queue.remove(item)
+                event = item[3]
+                event[2]["status"] = Status.LINK_RESET
+                self.events[die].append(event)
 
     def _drive(self, ports, queues, share: float) -> None:
         """Offer the oldest of each die's queue that is not held, and once offered keep it."""
@@ -127,6 +174,8 @@ class TrackerBench:
     def _judge(self, o_ready: bool) -> None:
         """The request that was taken one clock ago, ranges and o."""
         ctx, tracker, machine = self.ctx, self.tracker, self.machine
+        orphans = sum(1 << n for n, life in self.lives.items() if life.orphan)
+        assert ctx.get(tracker.orphans) == orphans, f"clock {self.clocks}"
         ranges = {}
         for n, entry in enumerate(tracker.ranges):
             found = ctx.get(entry)
@@ -184,6 +233,8 @@ class TrackerBench:
                 self.events[die].append(event)
                 continue
             self.grants[die][-1].append(event)
+        if life.orphan:
+            self._give_up(life)
 
     def _pages(self) -> None:
         """Grants and events that the tracker takes in this clock, and entries that retire."""
@@ -195,9 +246,10 @@ class TrackerBench:
                 assert not life.open_pages, "retired before all pages were finished"
                 status = next((s for s in life.finished if s), Status.OK)
                 request = life.request
-                self.expected[life.link].append(
-                    (MessageClass.COMPLETION, request.operation, request.tag, 0, status, 1)
-                )
+                if not life.orphan:
+                    self.expected[life.link].append(
+                        (MessageClass.COMPLETION, request.operation, request.tag, 0, status, 1)
+                    )
                 self.log.append((self.clocks, "retired", n))
         for what, ports, queues in (
             ("grant", tracker.grant, self.grants),
@@ -212,13 +264,14 @@ class TrackerBench:
                 _, life, fields, *after = queue.popleft()
                 request, page = life.request, fields["page"]
                 if what == "grant":
+                    assert not life.orphan
                     self.granted[life.link, request.tag, page] = d, *after
                     reply = MessageClass.GRANT, request.operation, request.tag, page
                     self.expected[life.link].append((*reply, fields["token"]))
                     continue
                 life.open_pages.remove(page)
                 life.finished.append(fields["status"])
-                if fields["status"]:
+                if fields["status"] and not life.orphan:
                     reply = MessageClass.COMPLETION, request.operation, request.tag, page
                     self.expected[life.link].append((*reply, fields["status"], 0))
             assert takes <= 1
@@ -228,6 +281,7 @@ class TrackerBench:
         for k, port in enumerate(self.tracker.reply):
             if not ctx.get(port.valid):
                 continue
+            assert not self.was_lost[k], f"clock {self.clocks}: link {k} is lost"
             self.held[k] += 1
             assert self.held[k] <= self.machine.credits.descriptors
             h = ctx.get(port.header)

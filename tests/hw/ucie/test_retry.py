@@ -29,10 +29,28 @@ class Pair(wiring.Component):
 
 
 class Line:
-    """The bench: buffer, both directions of the channel, and what went up."""
+    """The bench: buffer, both directions of the channel, and what went up.
 
-    def __init__(self, pair, *, delay, errors, answer_errors, seed, offers=1.0):
+    A group leaves in each clock, an answer every ``answer_clocks``. With ``spare`` no error strikes
+    before the loss that the one before caused is mended.
+    """
+
+    def __init__(
+        self,
+        pair,
+        *,
+        delay,
+        errors,
+        answer_errors,
+        seed,
+        offers=1.0,
+        answer_clocks=1,
+        spare=False,
+    ):
         self.pair, self.pick = pair, random.Random(seed)
+        self.answer_clocks, self.spare = answer_clocks, spare
+        self.struck = self.owes = False
+        self.withdrawn = 0  # Naks that were owed and never left
         self.errors, self.answer_errors, self.offers = errors, answer_errors, offers
         self.down, self.up = deque([None] * delay), deque([None] * delay)
         self.buffer, self.given, self.came = {}, 0, []
@@ -40,6 +58,7 @@ class Line:
 
     async def clock(self, ctx, *, offer=True) -> None:
         tx, rx = self.pair.sender, self.pair.receiver
+        answers = self.clocks % self.answer_clocks == 0
         ctx.set(tx.active, 1)
         ctx.set(tx.offer, offer and self.pick.random() < self.offers)
         answer = self.up.popleft()
@@ -58,16 +77,21 @@ class Line:
         ctx.set(rx.valid, come is not None)
         if come is not None:
             content, payload, sequence, bad = come
+            bad = bad and not (self.spare and self.struck)
             noise = {"payload": self.pick.getrandbits(1), "sequence": self.pick.getrandbits(3)}
             labels = noise if bad else {"payload": payload, "sequence": sequence}
             ctx.set(rx.group, labels)
             ctx.set(rx.bad, bad)
+            self.struck |= bad
             if ctx.get(rx.take):
                 self.came.append(content)
+                self.struck = False
+                self.withdrawn += self.owes
         answer = ctx.get(rx.answer)
-        self.naks += answer.nak
-        ctx.set(rx.answered, 1)
-        lost = self.pick.random() < self.answer_errors
+        self.naks += answer.nak and answers
+        self.owes = answer.nak and not answers
+        ctx.set(rx.answered, answers)
+        lost = self.pick.random() < self.answer_errors or not answers
         self.up.append(None if lost else (answer.nak, answer.sequence))
         await ctx.tick()
         self.clocks += 1
@@ -104,6 +128,35 @@ def test_every_group_goes_up_once_and_in_order(sizes, delay, storm, offers):
     assert line.came == list(range(groups))
     assert (line.replays > 0) == (storm != STORMS["clean"]) or storm == STORMS["answers"]
     assert (line.naks > 0) == (errors[0] > 0)
+
+
+@pytest.mark.parametrize("offers", [1.0, 0.3], ids=["busy", "idle at times"])
+def test_a_nak_that_is_no_longer_needed_costs_no_timeout(offers):
+    """A NOP that is lost owes a Nak, which the next group in turn withdraws before it has left.
+
+    That happens while answers leave less often than groups come. Whatever is lost behind it owes
+    a Nak of its own: so everything comes, and there is no timeout that could help.
+    """
+    groups, never = 100, 10**6
+    pair = Pair(**SMALL | {"timeout": never})
+    line = Line(
+        pair,
+        delay=3,
+        errors=0.3,
+        answer_errors=0,
+        seed=1,
+        offers=offers,
+        answer_clocks=3,
+        spare=True,
+    )
+
+    async def bench(ctx):
+        while len(line.came) < groups or not ctx.get(pair.sender.idle):
+            await line.clock(ctx, offer=line.given < groups)
+
+    simulate(pair, bench, clocks=10_000)
+    assert line.came == list(range(groups))
+    assert line.naks > 0 and line.withdrawn > 0
 
 
 @pytest.mark.parametrize("round_trip", [20, 30, 32, 36, 48])

@@ -83,6 +83,7 @@ def test_status_has_the_numbers_of_the_write_table() -> None:
         "ILLEGAL_OWNER": 3,
         "ORDER": 6,
         "PROGRAM_FAILED": 7,
+        "LINK_RESET": 15,  # no number of the specification's
     }
 
 

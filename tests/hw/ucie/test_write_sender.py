@@ -109,11 +109,7 @@ class Ends:
             assert self.held["request"] <= self.credits.writes
         assert not self.asked  # a request leaves one clock after it was accepted
 
-        done = ctx.get(sender.done)
-        assert done.valid == (self.expected_done is not None)
-        if self.expected_done is not None:
-            assert {name: done[name] for name in self.expected_done} == self.expected_done
-            self.done += 1
+        self._done(ctx.get(sender.done))
         read_done = ctx.get(sender.read_done)
         assert read_done.valid == (self.expected_read_done is not None)
         if self.expected_read_done is not None:
@@ -133,6 +129,12 @@ class Ends:
         else:
             assert self.page is None, "a gap within a page"
         self.fetched = asked
+
+    def _done(self, done: Any) -> None:
+        assert done.valid == (self.expected_done is not None)
+        if self.expected_done is not None:
+            assert {name: done[name] for name in self.expected_done} == self.expected_done
+            self.done += 1
 
     def _beat(self) -> None:
         h = self.ctx.get(self.sender.data.header)

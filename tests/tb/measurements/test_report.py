@@ -78,7 +78,7 @@ def test_results_tell_what_they_were_measured_on(tmp_path):
 def test_pages_of_the_documentation_have_all_blocks():
     from tb.simulator.tools import REPOSITORY
 
-    names = ("measurements.md", "placement.md", "ucie.md")
+    names = ("measurements.md", "placement.md", "ucie.md", "hbm.md")
     pages = [REPOSITORY / "docs" / name for name in names]
     found = find_pages(pages, list(EXPERIMENTS))
     assert {name for name, page in found.items() if page == pages[1]} == {"experts"}
