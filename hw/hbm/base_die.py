@@ -45,7 +45,8 @@ class HbmBaseDie(wiring.Component):
     c_write, c_write_data, c_reply : writes over link C
     writeback, fetch, fetch_lanes, write_done : requests and data of those writes
     link_rate : beats a clock on link B, in 1/65536
-    relay_cut_through, relay_early_pages, relay_ecc, relay_reserved, relay_occupied : of the buffer
+    relay_cut_through, relay_early_pages, relay_reserved, relay_occupied : of the relay buffer
+    relay_ecc : of the relay buffer, if it has check bits
     b_reset, c_reset : resets of the links
     """
 
@@ -60,30 +61,30 @@ class HbmBaseDie(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        super().__init__(
-            {
-                "link_rate": In(RATE_BITS + 1),
-                "relay_cut_through": In(1),
-                "relay_early_pages": In(range(most_early_pages(machine) + 1)),
-                "relay_ecc": In(EccPort(machine)),
-                "relay_reserved": Out(range(machine.credits.rx_beats + 1)),
-                "b_request": In(RequestPort()),
-                "b_data": Out(DataPort(machine.lanes)),
-                "b_reply": Out(RequestPort()),
-                "c_request": Out(RequestPort()),
-                "c_data": In(DataPort(machine.lanes)),
-                "c_write": Out(RequestPort()),
-                "c_write_data": Out(DataPort(machine.lanes)),
-                "c_reply": In(RequestPort()),
-                "writeback": In(stream.Signature(write_request_layout(machine))),
-                "fetch": Out(fetch_layout()),
-                "fetch_lanes": In(64).array(machine.lanes),
-                "write_done": Out(done_layout()),
-                "relay_occupied": Out(2),
-                "b_reset": In(ResetPort()),
-                "c_reset": In(ResetPort()),
-            }
-        )
+        members = {
+            "link_rate": In(RATE_BITS + 1),
+            "relay_cut_through": In(1),
+            "relay_early_pages": In(range(most_early_pages(machine) + 1)),
+            "relay_reserved": Out(range(machine.credits.rx_beats + 1)),
+            "b_request": In(RequestPort()),
+            "b_data": Out(DataPort(machine.lanes)),
+            "b_reply": Out(RequestPort()),
+            "c_request": Out(RequestPort()),
+            "c_data": In(DataPort(machine.lanes)),
+            "c_write": Out(RequestPort()),
+            "c_write_data": Out(DataPort(machine.lanes)),
+            "c_reply": In(RequestPort()),
+            "writeback": In(stream.Signature(write_request_layout(machine))),
+            "fetch": Out(fetch_layout()),
+            "fetch_lanes": In(64).array(machine.lanes),
+            "write_done": Out(done_layout()),
+            "relay_occupied": Out(2),
+            "b_reset": In(ResetPort()),
+            "c_reset": In(ResetPort()),
+        }
+        if machine.sram.relay_ecc:
+            members["relay_ecc"] = In(EccPort(machine))
+        super().__init__(members)
 
     def elaborate(self, platform) -> Module:
         m = Module()
@@ -105,7 +106,8 @@ class HbmBaseDie(wiring.Component):
         b, c = self.b_reset, self.c_reset
         passes = Signal()
         wiring.connect(m, reads.end, relay.end)
-        wiring.connect(m, wiring.flipped(self.relay_ecc), relay.ecc)
+        if self._machine.sram.relay_ecc:
+            wiring.connect(m, wiring.flipped(self.relay_ecc), relay.ecc)
         m.d.comb += [
             sender.i.payload.eq(receiver.o.payload),
             sender.i.valid.eq(receiver.o.valid & passes),

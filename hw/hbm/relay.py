@@ -10,7 +10,7 @@ from hw.hbm.relay_layouts import span_layout
 from hw.hbm.relay_regions import RelayRegions
 from hw.params import Machine
 from hw.sram.ecc_log import EccPort
-from hw.sram.regions import GROUPS, READ_CLOCKS
+from hw.sram.regions import GROUPS
 from hw.ucie.pacer import RATE_BITS
 from hw.ucie.transaction import DataPort, MessageClass, Operation, Route, Status
 
@@ -28,17 +28,18 @@ class RelayBuffer(wiring.Component):
     page by page, each as soon as it is whole. Both switches may change at any time, and ``rate``
     counts anew when no region is given back early.
 
-    An ``end`` of a read leaves as a COMPLETION behind all beats that came before it. Beats are
-    stored with check bits (:class:`hw.hbm.relay_regions.RelayRegions`): a beat that cannot be
-    corrected leaves with poison in its header.
+    An ``end`` of a read leaves as a COMPLETION behind all beats that came before it. With
+    ``machine.sram.relay_ecc`` beats are stored with check bits
+    (:class:`hw.hbm.relay_regions.RelayRegions`): one that cannot be corrected leaves with poison in
+    its header.
 
     Resets: while link C is ``c_cut`` a chunk that is under way closes with its last whole page; the
     torn page behind it is dropped, and with it a region that holds no whole one. While link B is
     ``b_lost`` no page or end begins to leave: they are dropped, credits or not.
 
-    Latency: of the whole chunk, or page, then ``FILL_CLOCKS`` + ``READ_CLOCKS`` + 1 clocks and up
-    to three to the next frame. Throughput: one beat a clock each way, forwarding paced by ``rate``,
-    a page in each frame of four clocks at most. The beats of a page follow each other, but for a
+    Latency: of the whole chunk, or page, then four clocks, three more with check bits, and up to
+    three to the next frame. Throughput: one beat a clock each way, forwarding paced by ``rate``, a
+    page in each frame of four clocks at most. The beats of a page follow each other, but for a
     clock wherever a beat is written into the bank group of the region that would be read, which
     takes a switch. Back-pressure: forwarding stops while link B has no credit for a page; receiving
     never stops. Source: DASH section IV-B.
@@ -55,36 +56,41 @@ class RelayBuffer(wiring.Component):
     empty : Out: nothing is held or on its way to link B
     page_end : Out: the last beat of a page comes in this clock
     reserved : Out: credits of link B that are set apart for pages of a region given back
-    ecc : In: error log and error injection of the regions
+    ecc : In: error log and error injection of the regions, if they have check bits
     """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        super().__init__(
-            {
-                "rate": In(RATE_BITS + 1),
-                "cut_through": In(1),
-                "early_pages": In(range(most_early_pages(machine) + 1)),
-                "c_data": In(DataPort(machine.lanes)),
-                "b_data": Out(DataPort(machine.lanes)),
-                "c_cut": In(1),
-                "b_lost": In(1),
-                "end": In(stream.Signature(12)),
-                "occupied": Out(2),
-                "empty": Out(1),
-                "page_end": Out(1),
-                "reserved": Out(range(machine.credits.rx_beats + 1)),
-                "ecc": In(EccPort(machine)),
-            }
-        )
+        members = {
+            "rate": In(RATE_BITS + 1),
+            "cut_through": In(1),
+            "early_pages": In(range(most_early_pages(machine) + 1)),
+            "c_data": In(DataPort(machine.lanes)),
+            "b_data": Out(DataPort(machine.lanes)),
+            "c_cut": In(1),
+            "b_lost": In(1),
+            "end": In(stream.Signature(12)),
+            "occupied": Out(2),
+            "empty": Out(1),
+            "page_end": Out(1),
+            "reserved": Out(range(machine.credits.rx_beats + 1)),
+        }
+        if machine.sram.relay_ecc:
+            members["ecc"] = In(EccPort(machine))
+        super().__init__(members)
 
     def elaborate(self, platform) -> Module:
         m = Module()
         machine = self._machine
-        pages, c = machine.relay_chunk_pages, self.c_data
-        m.submodules.control = control = RelayControl(pages=pages, credits=machine.credits.rx_beats)
+        c = self.c_data
         m.submodules.regions = regions = RelayRegions(machine)
-        wiring.connect(m, wiring.flipped(self.ecc), regions.ecc)
+        m.submodules.control = control = RelayControl(
+            pages=machine.relay_chunk_pages,
+            credits=machine.credits.rx_beats,
+            fill_clocks=regions.fill_clocks,
+        )
+        if machine.sram.relay_ecc:
+            wiring.connect(m, wiring.flipped(self.ecc), regions.ecc)
         m.d.comb += [
             control.rate.eq(self.rate),
             control.cut_through.eq(self.cut_through),
@@ -138,7 +144,7 @@ class RelayBuffer(wiring.Component):
         now, under_way = Signal(leaves), Signal()
         m.d.comb += [now.valid.eq(read.valid & ~read.dropped), now.page_end.eq(read.page_end)]
         on_way = []
-        for stage in range(READ_CLOCKS):
+        for stage in range(regions.read_clocks):
             before, now = now, Signal(leaves, name=f"leaves{stage}")
             m.d.sync += now.eq(before)
             on_way.append(now.valid)

@@ -40,8 +40,8 @@ class RelayChunks(wiring.Component):
     Members
     -------
     stored : In: a page is whole, a chunk closes
-    whole, closed : Out, one a region: pages of its chunk, and whether it has closed; zero again when
-        the last one is taken or the region is given back
+    whole, closed : Out, one a region: pages of its chunk, and whether it has closed; zero again
+        when the last one is taken or the region is given back
     page, waits : Out: the page that leaves next, while ``waits`` is high
     left : Out: pages of its region that are whole and not taken
     take : In: it is taken

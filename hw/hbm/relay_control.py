@@ -14,7 +14,7 @@ from hw.hbm.relay_layouts import (
 )
 from hw.hbm.relay_reader import PageReader
 from hw.hbm.relay_receive import RelayReceiver
-from hw.sram.regions import FILL_CLOCKS, GROUPS
+from hw.sram.regions import GROUPS
 from hw.ucie.credit import CreditCounter
 from hw.ucie.pacer import RATE_BITS, FramePacer
 
@@ -25,9 +25,10 @@ class RelayControl(wiring.Component):
     Promise: no slot is written before the last beat of the page in it was read, whatever comes as
     long as it obeys the credits of link C; of these each chunk gives one. A page is taken, at most
     one in each frame of four clocks, when the pacer grants one and link B has credit for four beats
-    or has them reserved; of the credits ``reserved`` nobody else may take any. Beats of a write are
-    in their bank ``FILL_CLOCKS`` later, and pages are known to be whole after that; a read of the
-    bank group that is written in this clock waits.
+    or has them reserved; of the credits ``reserved`` nobody else may take any. Its first beat is
+    read in the next clock at the earliest. Beats of a write are in their bank ``fill_clocks``
+    later, and pages are known to be whole after that; a read of the bank group that is written in
+    this clock waits.
 
     Members
     -------
@@ -43,8 +44,10 @@ class RelayControl(wiring.Component):
     reserved : Out: credits of link B that are set apart
     """
 
-    def __init__(self, *, pages: int, credits: int) -> None:
-        self._pages, self._credits = pages, credits
+    def __init__(self, *, pages: int, credits: int, fill_clocks: int = 0) -> None:
+        if fill_clocks < 0:
+            raise ValueError(f"fill_clocks must not be negative, not {fill_clocks!r}")
+        self._pages, self._credits, self._fill_clocks = pages, credits, fill_clocks
         super().__init__(
             {
                 "rate": In(RATE_BITS + 1),
@@ -126,7 +129,7 @@ class RelayControl(wiring.Component):
             stored.close.eq(receiver.closes),
             stored.region.eq(receiver.region),
         ]
-        for stage in range(FILL_CLOCKS):
+        for stage in range(self._fill_clocks):
             later = Signal.like(write, name=f"write{stage}")
             after = Signal(stored_layout(), name=f"stored{stage}")
             m.d.sync += [later.eq(write), after.eq(stored)]

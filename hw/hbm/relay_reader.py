@@ -12,19 +12,17 @@ class PageReader(wiring.Component):
     """Reads the beats of one page after the other.
 
     Promise: beats are read in order, one a clock, but for clocks in which the group that is next is
-    ``blocked``. The first beat of a page is read in the clock in which it is taken, or right after
-    the last beat of the page before; one more page may wait. A writer that takes the groups in turn
-    blocks a beat once at most: it has moved on then. So a page takes no more than ``2 * GROUPS``
-    clocks, and a page that was taken four clocks after the one before waits only while that one
-    was blocked.
+    ``blocked``. The first beat of a page is read in the clock after the page was taken, or right
+    after the last beat of the page before; one page may wait for that. A writer that takes the
+    groups in turn blocks a beat once at most: it has moved on then. So a page takes no more than
+    ``2 * GROUPS`` clocks. Back-pressure: ``ready``.
 
     Members
     -------
-    take : In: ``page`` with its ``span`` is taken, which ``ready`` allows
+    take, ready : In, Out: ``page`` with its ``span`` is taken; only while ``ready``
     lost : In: what is taken is read without anyone to take it, with ``dropped``
     place, blocked : Out, In: of the beat that is next, which cannot be read in this clock
     read : Out: what is read
-    rest : Out: beats of the page in reading that are still to be read, 0 if there is none
     emptied, region : Out: a region is free after this clock
     regions : Out(2): regions that are still to be read from
     """
@@ -41,7 +39,6 @@ class PageReader(wiring.Component):
                 "place": Out(place_layout(pages)),
                 "blocked": In(1),
                 "read": Out(read_layout(pages)),
-                "rest": Out(range(GROUPS + 1)),
                 "emptied": Out(1),
                 "region": Out(1),
                 "regions": Out(2),
@@ -54,20 +51,15 @@ class PageReader(wiring.Component):
         entry = data.StructLayout(
             {"page": page_layout(pages), "group": range(GROUPS), "left": range(GROUPS), "lost": 1}
         )  # group of the next beat, and beats after it
-        came, now, waiting = Signal(entry), Signal(entry), Signal(entry)
+        now, waiting = Signal(entry), Signal(entry)
         busy, waits = Signal(), Signal()
         page = Signal(entry)  # whose beat is next
         moves, done = Signal(), Signal()
         m.d.comb += [
-            came.page.eq(self.page),
-            came.group.eq(self.span.first),
-            came.left.eq(self.span.last),
-            came.lost.eq(self.lost),
-            page.eq(Mux(busy, now, came)),
-            moves.eq((busy | self.take) & ~self.blocked),
+            page.eq(Mux(busy, now, waiting)),
+            moves.eq((busy | waits) & ~self.blocked),
             done.eq(moves & (page.left == 0)),
-            self.ready.eq(~waits),
-            self.rest.eq(Mux(busy, now.left + 1, 0)),
+            self.ready.eq(~busy | ~waits),
             place.region.eq(page.page.region),
             place.page.eq(page.page.page),
             place.group.eq(page.group),
@@ -84,13 +76,17 @@ class PageReader(wiring.Component):
                 for r in range(2)
             ),
         ]
-        with m.If(done):
-            m.d.sync += [waits.eq(0), busy.eq(waits | (busy & self.take))]
-            m.d.sync += now.eq(Mux(waits, waiting, came))
-        with m.Elif(busy | self.take):
-            m.d.sync += [busy.eq(1), now.eq(page)]
-            with m.If(moves):
-                m.d.sync += [now.group.eq(page.group + 1), now.left.eq(page.left - 1)]
-            with m.If(busy & self.take):
-                m.d.sync += [waits.eq(1), waiting.eq(came)]
+        m.d.sync += [busy.eq((busy | waits) & ~done), now.eq(page)]
+        with m.If(moves):
+            m.d.sync += [now.group.eq(page.group + 1), now.left.eq(page.left - 1)]
+        with m.If(self.take):
+            m.d.sync += [
+                waits.eq(1),
+                waiting.page.eq(self.page),
+                waiting.group.eq(self.span.first),
+                waiting.left.eq(self.span.last),
+                waiting.lost.eq(self.lost),
+            ]
+        with m.Elif(~busy):
+            m.d.sync += waits.eq(0)
         return m

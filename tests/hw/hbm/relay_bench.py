@@ -27,6 +27,11 @@ LONG = dataclasses.replace(
 )
 
 
+def checked(machine: Machine) -> Machine:
+    """With check bits in its relay regions."""
+    return dataclasses.replace(machine, sram=dataclasses.replace(machine.sram, relay_ecc=True))
+
+
 @dataclass
 class Chunk:
     """Pages that travel together; ``late`` closes it by a message without data."""

@@ -8,6 +8,7 @@ from hw.hbm.relay import RelayBuffer
 from hw.sram.secded import COLUMNS
 from hw.ucie.transaction import MessageClass
 from tests.hw.beats import Quiet, get_lanes, set_lanes
+from tests.hw.hbm.relay_bench import checked
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
@@ -21,7 +22,7 @@ def test_one_wrong_bit_is_corrected_and_two_leave_with_poison(seed, double):
     pick = random.Random(f"{seed}/{double}")
     first, second = pick.sample(range(72), 2)
     word, struck = pick.randrange(TINY.lanes), pick.randrange(1, BEATS)
-    dut, came = RelayBuffer(TINY), []
+    dut, came = RelayBuffer(checked(TINY)), []
 
     async def bench(ctx):
         ctx = Quiet(ctx)
@@ -56,7 +57,7 @@ def test_one_wrong_bit_is_corrected_and_two_leave_with_poison(seed, double):
                     assert get_lanes(ctx, dut.b_data) == len(came)
                 came.append(header.poison)
             await ctx.tick()
-        assert came == [double and k < struck or k == BEATS - 1 for k in range(BEATS)]
+        assert came == [(double and k < struck) or k == BEATS - 1 for k in range(BEATS)]
         assert not ctx.get(inject.armed)
         assert ctx.get(log.corrected) == (0 if double else struck)
         assert ctx.get(log.uncorrectable) == (struck if double else 0)

@@ -5,7 +5,7 @@ from itertools import accumulate
 
 import pytest
 
-from tests.hw.hbm.relay_bench import LONG, Chunk, Switches, chunks, relayed
+from tests.hw.hbm.relay_bench import LONG, Chunk, Switches, checked, chunks, relayed
 
 ONE = 65_536
 USUAL = ONE * 25 // 32
@@ -24,6 +24,7 @@ def ends(work: list[Chunk]) -> list[int]:
     return list(accumulate(chunk.beats for chunk in work))
 
 
+@pytest.mark.parametrize("machine", [LONG, checked(LONG)], ids=["bare", "checked"])
 @pytest.mark.parametrize(
     ("seed", "rate", "gap", "pause", "stall", "partial", "switches"),
     [
@@ -36,12 +37,12 @@ def ends(work: list[Chunk]) -> list[int]:
     ],
 )
 def test_whatever_the_switches_pages_come_whole_and_in_order(
-    seed, rate, gap, pause, stall, partial, switches
+    seed, rate, gap, pause, stall, partial, switches, machine
 ):
     work = chunks(random.Random(seed), 5, partial=partial, most=32, full=0.5)
     run = relayed(
         work, seed=seed, rate=rate, gap=gap, pause=pause, stall=stall, switches=switches,
-        machine=LONG,
+        machine=machine,
     )  # fmt: skip
     assert [beat for _, beat in run.came] == [beat for _, beat in run.sent], f"seed {seed}"
     assert len(run.credits) == len(work)  # one a chunk
@@ -61,10 +62,10 @@ def test_a_page_leaves_as_soon_as_it_is_whole(late):
     for delay in range(4):
         run = relayed(work, seed=delay, gap=0.3, switches=Switches(cut_through=1), machine=LONG)
         for first in range(0, len(run.sent), 4):
-            # Three clocks until it is stored, three to the link, at most three to a frame; and up
-            # to four for a page before that has lost clocks to the writer.
+            # A clock until it is known, three to the link, at most three to a frame; and up to four
+            # for a page before that has lost clocks to the writer.
             wait = run.came[first][0] - run.sent[first + 3][0]
-            assert 6 <= wait <= 13, f"seed {delay}, beat {first}"
+            assert 4 <= wait <= 11, f"seed {delay}, beat {first}"
 
 
 def test_a_chunk_that_closes_after_all_its_pages_left_gives_its_region_back():
@@ -74,7 +75,7 @@ def test_a_chunk_that_closes_after_all_its_pages_left_gives_its_region_back():
     )
     assert len(run.credits) == 6 and not run.occupied[-1]
     after = [close for close, credit in zip(run.closed, run.credits, strict=True)
-             if credit == close + 4]  # fmt: skip
+             if credit == close + 2]  # fmt: skip
     assert after  # some closed with nothing left to read
 
 
@@ -86,11 +87,12 @@ def test_a_region_is_given_back_while_that_many_pages_are_left(early):
     assert [beat for _, beat in run.came] == [beat for _, beat in run.sent]
     left = min(early, 2)
     for chunk, end in enumerate(ends(work)[:-1]):
-        # A page is taken with its first beat, three clocks before that leaves; the grant is one
-        # clock later, and the credit another.
+        # A page is taken three clocks before its first beat leaves, the grant is one clock later,
+        # and the credit another. Pages behind an earlier tail may have lost clocks to its writer.
         taken = run.came[end - 4 * (left + 1)][0] - 3
-        expected = taken + 2 if left else run.came[end - 1][0] - 2
-        assert run.credits[chunk] == expected, f"chunk {chunk}"
+        expected = taken + 2 if left else run.came[end - 1][0] - 1
+        lost = 4 if left and chunk else 0
+        assert expected - lost <= run.credits[chunk] <= expected, f"chunk {chunk}"
     assert max(run.reserved) == 4 * left
 
 
