@@ -54,7 +54,8 @@ class Leaves(Properties):
     """Chunks come as :class:`RelayAdmission` is proved to send them, and whenever they like.
 
     A chunk opens under a credit and ends with a page or behind one, with its last at the latest; a
-    page has one to four beats; cut-through changes at any time. Link B takes what is forwarded and gives a credit back
+    page has one to four beats; cut-through changes at any time. Link B takes what is forwarded and
+    gives a credit back
     ``CREDIT_CLOCKS`` clocks after one is owed, or earlier.
     """
 
