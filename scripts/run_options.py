@@ -97,10 +97,14 @@ def chosen_stalls(
 
 
 def chosen_relay(
-    route: str, machine: Machine, *, cut_through: bool, early_grant: int | None
+    route: str, machine: Machine, *, cut_through: bool, early_grant: int | None, ecc: bool
 ) -> RelayModes:
     """Of the relay buffers; refused where no read takes them, or where they would do nothing."""
-    for name, value in (("relay-cut-through", cut_through), ("early-grant", early_grant)):
+    for name, value in (
+        ("relay-cut-through", cut_through),
+        ("early-grant", early_grant),
+        ("relay-ecc", ecc),
+    ):
         if value not in (False, None) and route == "direct":
             raise InputError(
                 f"{name} is {value!r}: no read takes the relay path with --route {route}"

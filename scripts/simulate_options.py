@@ -115,6 +115,7 @@ EarlyGrant = Annotated[
         metavar="PAGES",
     ),
 ]
+RelayEcc = Annotated[bool, _option(READS, what="Relay regions have check bits, SECDED.")]
 
 # Writes ------------------------------------------------------------------------------------------
 

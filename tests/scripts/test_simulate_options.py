@@ -78,6 +78,7 @@ CORNER = ["simulate", "--topology", "dash", "--preset", "mini", "--route", "dire
         (["--stall-relay", "9"], "stall-relay is 9: no read takes that path with --route direct"),
         (["--stall-direct", "255", "--route", "relay"], "stall-direct is 255: no read takes that"),
         (["--relay-cut-through"], "relay-cut-through is True: no read takes the relay path with"),
+        (["--relay-ecc"], "relay-ecc is True: no read takes the relay path with --route direct"),
         (["--early-grant", "4"], "early-grant is 4: no read takes the relay path with --route"),
         (
             ["--early-grant", "17", "--route", "relay"],
