@@ -34,7 +34,12 @@ SMALL = dataclasses.replace(
     sram=Sram(hbf_region_bytes=2048, relay_region_bytes=1024, bank_bytes=16),
     credits=Credits(rx_beats=16, descriptors=4, writes=4),
 )
-MACHINES = {machine.name: machine for machine in (SMALL, PRESETS["formal"], PRESETS["mini"])}
+CHECKED = dataclasses.replace(
+    SMALL, name="checked", sram=dataclasses.replace(SMALL.sram, relay_ecc=True)
+)
+MACHINES = {
+    machine.name: machine for machine in (SMALL, CHECKED, PRESETS["formal"], PRESETS["mini"])
+}
 
 # One pair has the links of `compact`, so that is what it is called here; `dash` has its two pairs.
 PAIRS = {"compact": 1, "direct-only": 1, "relay-only": 1, "dash": 2}

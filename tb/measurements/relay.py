@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hw.hbm.relay import safe_early_pages
 from hw.params import Machine
-from hw.sram.regions import FILL_CLOCKS, GROUPS, READ_CLOCKS
+from hw.sram.regions import GROUPS, READ_CLOCKS
 from tb.measurements.rates import WAVES, steady
 from tb.measurements.report import Measurement, Table
 from tb.measurements.runs import Progress, play_all, read_run
@@ -14,7 +14,8 @@ from tb.read_result import ReadResult
 from tb.settings import RelayModes
 
 LIMIT_PCT = 0.5  # of a steady rate from its closed form
-STORED_CLOCKS = FILL_CLOCKS + 1  # from the last beat of a page to the clock in which it may leave
+STORED_CLOCKS = 1  # from the last beat of a page to the clock in which it may be chosen
+LEAVE_CLOCKS = 3  # from there to the link
 REQUEST_CLOCKS = 3  # through the HBM base die
 FRAME_CLOCKS = (GROUPS - 1) / 2  # until a frame begins, on average
 
@@ -48,17 +49,18 @@ class Way:
     def bound(self) -> float:
         """That of the link, of chunks that are stored whole less the turn of a credit.
 
-        A turn is a register and link C, the credit counter of the HBF base die, a frame, the read
-        of a beat, link C, storing, and a frame here. Both pacers keep a grant while they wait. One
-        turn is lost every two chunks, since the other region is full meanwhile. With an early grant
-        it passes while the last pages are taken; with cut-through the other region is empty.
+        A turn is a read and a register, link C, the credit counter of the HBF base die, a frame,
+        the read of a beat, link C, storing, and a frame here. Both pacers keep a grant while they
+        wait. One turn is lost every two chunks, since the other region is full meanwhile. With an
+        early grant it passes while the last pages are taken; with cut-through the other region is
+        empty.
         """
         machine, modes = self.machine, self.modes
         usable = machine.link.usable_bytes_per_s
         if modes is None or modes.cut_through:
             return usable
         chunk = machine.relay_chunk_pages * self.page_clocks
-        turn = 2 * machine.link.one_way_cycles + 2 + READ_CLOCKS + 1 + STORED_CLOCKS
+        turn = 2 * machine.link.one_way_cycles + 3 + READ_CLOCKS + 1 + STORED_CLOCKS
         turn += 2 * FRAME_CLOCKS - 2 * self.page_clocks
         lost = max(0.0, turn - modes.early_pages * self.page_clocks)
         return usable * 2 * chunk / (2 * chunk + lost)
@@ -79,7 +81,7 @@ class Way:
             return 0.0
         pages = 1 if modes.cut_through else machine.relay_chunk_pages
         whole = (pages - 1) * self.page_clocks + machine.page_beats - 1
-        way = 2 * machine.link.one_way_cycles + REQUEST_CLOCKS + STORED_CLOCKS + READ_CLOCKS
+        way = 2 * machine.link.one_way_cycles + REQUEST_CLOCKS + STORED_CLOCKS + LEAVE_CLOCKS
         return (way + whole) / machine.clock_hz * 1e9
 
     @property

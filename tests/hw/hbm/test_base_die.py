@@ -80,6 +80,7 @@ def test_relay_path_holds_no_memory_but_its_two_regions(machine):
     stored = [bits * rows for name, bits, rows in sizes if ".bank" in name]
     assert sum(stored) == 8 * machine.sram.relay_bank_bytes
     assert machine.sram.relay_bank_bytes == 2 * 1024 * (9 if machine.sram.relay_ecc else 8) // 8
+    assert "/hw/hbm/relay_regions.py" in text and "/hw/hbm/dram/" not in text  # no DRAM either
     # The rest, for labels, requests and grants, holds not even one page.
     assert sum(bits * rows for name, bits, rows in sizes if ".bank" not in name) < 256 * 8
 
