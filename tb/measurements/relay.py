@@ -60,8 +60,11 @@ class Way:
         if modes is None or modes.cut_through:
             return usable
         chunk = machine.relay_chunk_pages * self.page_clocks
-        turn = 2 * machine.link.one_way_cycles + 3 + READ_CLOCKS + 1 + STORED_CLOCKS
-        turn += 2 * FRAME_CLOCKS - 2 * self.page_clocks
+        turn = (
+            (2 * machine.link.one_way_cycles + 3 + READ_CLOCKS + 1 + STORED_CLOCKS)
+            + 2 * FRAME_CLOCKS
+            - 2 * self.page_clocks
+        )
         lost = max(0.0, turn - modes.early_pages * self.page_clocks)
         return usable * 2 * chunk / (2 * chunk + lost)
 
