@@ -24,6 +24,7 @@ CREDIT_CLOCKS = 2  # until link B gives back a credit, one after the other
 # A frame and the credits of its beats for each page of a chunk; the first frame is waited for, and
 # a region is free behind its last read.
 CLOCKS = PAGES * (GROUPS + GROUPS * CREDIT_CLOCKS) + GROUPS + 2
+DEPTH = 50  # clocks of a run: both regions fill, stay full as long as they may, and fill again
 
 
 class NoStorage(wiring.Component):
@@ -118,7 +119,7 @@ class Leaves(Properties):
 
 @pytest.mark.formal
 def test_both_regions_occupied_leaves_in_time() -> None:
-    prove(Leaves(), mode="bmc", depth=2 * CLOCKS)
+    prove(Leaves(), mode="bmc", depth=DEPTH)
     prove(Leaves(), mode="cover", depth=30)
 
 
@@ -136,4 +137,4 @@ def test_both_regions_occupied_leaves_in_time() -> None:
 )
 def test_a_buffer_that_stays_full_is_found(old: str, new: str) -> None:
     with pytest.raises(Counterexample, match="leaves_in_time"):
-        prove(Leaves(relay=buffer((old, new))), mode="bmc", depth=2 * CLOCKS)
+        prove(Leaves(relay=buffer((old, new))), mode="bmc", depth=DEPTH)
