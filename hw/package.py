@@ -12,6 +12,7 @@ from hw.gpu.router import WINDOW_BITS, read_layout
 from hw.hbf.base_die import HbfBaseDie
 from hw.hbf.layouts import CommandPort, ReadoutPort, WriteinPort
 from hw.hbm.base_die import HbmBaseDie
+from hw.hbm.relay import most_early_pages
 from hw.links import GPU, HBF, HBM, LinkPorts, PortNames, links_of
 from hw.params import Machine, Topology
 from hw.registers.register_file import RegisterPort
@@ -43,6 +44,8 @@ class Package(wiring.Component):
     registers : register ports of the HBF base dies, one a pair; with ``sideband`` in the topology
         accesses at the GPU I/O die, which reach the die over the wire
     link_rate : pace of the GPU I/O die's and HBM base dies' links, in 1/65536 beat a clock
+    relay_cut_through, relay_early_pages : how the relay buffers forward, see
+        :class:`hw.hbm.relay.RelayBuffer`, if link C is there
     link_reset : asks for a reset of a link, one bit each as :func:`hw.links.links_of` names them,
         one a pair, if the links carry flits
     read, window : reads from the GPU, see :class:`hw.gpu.router.RequestRouter`
@@ -67,6 +70,11 @@ class Package(wiring.Component):
             "readout": Out(ReadoutPort(machine)).array(pairs, GROUPS),
             "writein": Out(WriteinPort(machine)).array(pairs),
         }
+        if topology.relay:
+            members |= {
+                "relay_cut_through": In(1),
+                "relay_early_pages": In(range(most_early_pages(machine) + 1)),
+            }
         if topology.flits:
             members["link_reset"] = In(len(links_of(topology))).array(pairs)
         for name in self.paths:
@@ -133,7 +141,11 @@ class Package(wiring.Component):
             if topology.relay:
                 hbm = HbmBaseDie(machine)
                 m.submodules[f"hbm{pair}"] = dies[HBM] = hbm
-                m.d.comb += hbm.link_rate.eq(self.link_rate)
+                m.d.comb += [
+                    hbm.link_rate.eq(self.link_rate),
+                    hbm.relay_cut_through.eq(self.relay_cut_through),
+                    hbm.relay_early_pages.eq(self.relay_early_pages),
+                ]
                 self._fetch(m, "writeback", pair, hbm.fetch, hbm.fetch_lanes)
                 m.d.comb += self.writeback_done[pair].eq(hbm.write_done)
                 writebacks.append(hbm.writeback)

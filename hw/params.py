@@ -219,7 +219,10 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Sram:
-    """Transfer buffers of the two base dies (per stack, usable bytes; check bits come on top)."""
+    """Transfer buffers of the two base dies (per stack, usable bytes; check bits come on top).
+
+    The HBF regions always have check bits, the relay regions only with ``relay_ecc``.
+    """
 
     hbf_regions: int = 2
     hbf_region_bytes: int = 8 * MIB
@@ -229,6 +232,7 @@ class Sram:
     bank_bytes: int = 64
     ecc_data_bits: int = 64
     ecc_check_bits: int = 8
+    relay_ecc: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (("hbf", self.hbf_regions), ("relay", self.relay_regions)):
@@ -254,6 +258,12 @@ class Sram:
     @property
     def relay_usable_bytes(self) -> int:
         return self.relay_regions * self.relay_region_bytes
+
+    @property
+    def relay_bank_bytes(self) -> int:
+        """Of macro, with check bits if there are any."""
+        usable = self.relay_usable_bytes
+        return self.physical_bytes(usable) if self.relay_ecc else usable
 
 
 @dataclass(frozen=True, kw_only=True)

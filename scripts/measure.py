@@ -38,12 +38,13 @@ def measure(
     """Measure the RTL at full size, and set every figure beside its closed form.
 
     rates: steady read rates over TSV rate, paths, sensing and cache read.
-    first-byte: first byte of one read over both routes. peers: public models
+    first-byte: first byte of one read over both routes. relay: rate and first byte
+    of the relay path, with cut-through and early grants. peers: public models
     of HBF, the RTL on their geometries. programs: reads beside programs. experts:
     streams and random sets of experts. goodput: a UCIe link by itself, over format,
     transfer, pacer, round trip and errors. hbm: the HBM controller over patterns and
-    queue depth. Status 1 if a steady rate lies more than 2 %
-    from its closed form, that of a link 1 %, or a stream of experts more than 3 % below
+    queue depth. Status 1 if a steady rate lies more than 2 % from its closed form, that of
+    a link 1 %, of the relay path 0.5 %, or a stream of experts more than 3 % below
     its bound.
 
     Try, to see how it works:

@@ -10,7 +10,7 @@ from hw.params import Machine, Sensing, ns
 from hw.presets import preset
 from hw.ucie.transaction import ADDRESS_UNIT_BYTES
 from tb.refusals import Refusal
-from tb.settings import DICE, SLICE_BELOW_US, WORD_BITS, Faults, Modes
+from tb.settings import DICE, SLICE_BELOW_US, WORD_BITS, Faults, Modes, RelayModes
 from tb.simulator import Simulator
 
 ICARUS_WAVE_PAGES = 512
@@ -94,6 +94,31 @@ def chosen_stalls(
         stall if stall_direct is None else stall_direct,
         stall if stall_relay is None else stall_relay,
     )
+
+
+def chosen_relay(
+    route: str, machine: Machine, *, cut_through: bool, early_grant: int | None, ecc: bool
+) -> RelayModes:
+    """Of the relay buffers; refused where no read takes them, or where they would do nothing."""
+    for name, value in (
+        ("relay-cut-through", cut_through),
+        ("early-grant", early_grant),
+        ("relay-ecc", ecc),
+    ):
+        if value not in (False, None) and route == "direct":
+            raise InputError(
+                f"{name} is {value!r}: no read takes the relay path with --route {route}"
+            )
+    if early_grant is None:
+        return RelayModes(cut_through=cut_through)
+    if early_grant < 1:
+        raise InputError(f"early-grant is {early_grant!r}: must be at least 1 page")
+    modes = RelayModes(cut_through=cut_through, early_pages=early_grant)
+    try:
+        modes.check(machine)
+    except InputError as error:
+        raise InputError(f"early-grant{str(error).removeprefix('relay.early_pages')}") from None
+    return modes
 
 
 def chosen_refusals(names: list[str]) -> tuple[Refusal, ...]:

@@ -17,6 +17,7 @@ from scripts.run_options import (
     chosen_modes,
     chosen_planes,
     chosen_refusals,
+    chosen_relay,
     chosen_simulator,
     chosen_stalls,
     whole_pages,
@@ -54,6 +55,9 @@ def simulate(
     sense: opt.Sense = None,
     cache_read: opt.CacheRead = True,
     drain: opt.Drain = "page",
+    relay_cut_through: opt.RelayCutThrough = False,
+    early_grant: opt.EarlyGrant = None,
+    relay_ecc: opt.RelayEcc = False,
     write_waves: opt.WriteWaves = 0,
     write_planes: opt.WritePlanes = None,
     write_from: opt.WriteFrom = "gpu",
@@ -112,6 +116,12 @@ def simulate(
     machine = chosen_machine(
         preset_name, times_us, times_ns, tsv_tbps, link_tbps, sense, cache_read
     )
+    relay = chosen_relay(
+        route, machine, cut_through=relay_cut_through, early_grant=early_grant, ecc=relay_ecc
+    )
+    if relay_ecc:
+        sram = dataclasses.replace(machine.sram, relay_ecc=True)
+        machine = dataclasses.replace(machine, sram=sram)
     refusals = chosen_refusals(refuse or [])
     if not sideband:
         check_goes_with("--sideband", sideband_timeout_us=sideband_timeout_us is not None)
@@ -160,6 +170,7 @@ def simulate(
         blocks=chosen_blocks(blocks or []),
         writes_first=writes_first,
         modes=modes,
+        relay=relay,
         faults=faults,
         request_pages=pages,
         piece_bytes=0 if pages else read_bytes,

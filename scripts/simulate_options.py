@@ -104,6 +104,19 @@ CacheRead = Annotated[
 ]
 Drain = Annotated[str, _option(READS, what=f"What leaves together: {_one_of(DRAINS)}.")]
 
+RelayCutThrough = Annotated[
+    bool, _option(READS, what="Relayed pages leave the HBM base die one by one, not by chunk.")
+]
+EarlyGrant = Annotated[
+    int | None,
+    _option(
+        READS,
+        what="A relay region is given back while at most so many of its pages are left.",
+        metavar="PAGES",
+    ),
+]
+RelayEcc = Annotated[bool, _option(READS, what="Relay regions have check bits, SECDED.")]
+
 # Writes ------------------------------------------------------------------------------------------
 
 WriteWaves = Annotated[

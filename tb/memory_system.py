@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.gpu.router import WINDOW_BITS, read_layout
 from hw.hbf.layouts import Registers
+from hw.hbm.relay import most_early_pages
 from hw.package import Package, register_port
 from hw.params import NAND_TIME_BITS, Machine, Topology
 from hw.sram.regions import GROUPS
@@ -30,6 +31,7 @@ class MemorySystem(wiring.Component):
     registers : timing of the NAND dies and modes, as their judge holds them to it
     port : ``registers`` of :class:`hw.package.Package`
     read, window : of :class:`hw.package.Package`; ``registers.link_rate`` is its ``link_rate``
+    relay_cut_through, relay_early_pages : of :class:`hw.package.Package`, if link C is there
     stall_direct, stall_relay : of 256 clocks, how many the consumer of a path is not ready
     corrupt : flips a bit of what the NAND returns
     write, writeback : of :class:`hw.package.Package`, as far as they exist; their tags say what is
@@ -94,6 +96,12 @@ class MemorySystem(wiring.Component):
         self._machine, self._topology = machine, topology
         writers = {"write": topology.direct, "writeback": topology.relay}
         self._writers = [name for name, there in writers.items() if there]
+        self._switches = {}
+        if topology.relay:
+            self._switches = {
+                "relay_cut_through": 1,
+                "relay_early_pages": range(most_early_pages(machine) + 1),
+            }
         super().__init__(
             {
                 "registers": In(Registers()),
@@ -104,6 +112,7 @@ class MemorySystem(wiring.Component):
                     for name in self._writers
                 },
                 "window": In(WINDOW_BITS),
+                **{name: In(shape) for name, shape in self._switches.items()},
                 "stall_direct": In(9),
                 "stall_relay": In(9),
                 "corrupt": In(1),
@@ -141,6 +150,7 @@ class MemorySystem(wiring.Component):
         wiring.connect(m, wiring.flipped(self.read), package.read)
         m.d.comb += [
             package.window.eq(self.window),
+            *(getattr(package, name).eq(getattr(self, name)) for name in self._switches),
             package.link_rate.eq(self.registers.link_rate),
             delivery.accept.eq(self.read.valid & self.read.ready),
             *(getattr(self, stamp).eq(getattr(delivery, stamp)) for stamp in self.STAMPS),

@@ -10,11 +10,13 @@ from random import Random
 from typing import Any
 
 from hw.errors import InputError
+from hw.hbm.relay import most_early_pages
 from hw.package import Package
 from hw.params import NAND_TIME_BITS, RATE_BITS, Credits, Machine, Sensing, Sram, Topology
 from hw.presets import PRESETS, topology
 from hw.registers.hbf import hbf_resets
 from hw.sram.macro import VERILOG_MODELS, MacroPlatform
+from tb.settings import RelayModes
 from tb.simulator import Design, Simulator, build, run
 from tb.vip.probes import probes
 
@@ -32,7 +34,12 @@ SMALL = dataclasses.replace(
     sram=Sram(hbf_region_bytes=2048, relay_region_bytes=1024, bank_bytes=16),
     credits=Credits(rx_beats=16, descriptors=4, writes=4),
 )
-MACHINES = {machine.name: machine for machine in (SMALL, PRESETS["formal"], PRESETS["mini"])}
+CHECKED = dataclasses.replace(
+    SMALL, name="checked", sram=dataclasses.replace(SMALL.sram, relay_ecc=True)
+)
+MACHINES = {
+    machine.name: machine for machine in (SMALL, CHECKED, PRESETS["formal"], PRESETS["mini"])
+}
 
 # One pair has the links of `compact`, so that is what it is called here; `dash` has its two pairs.
 PAIRS = {"compact": 1, "direct-only": 1, "relay-only": 1, "dash": 2}
@@ -64,6 +71,8 @@ class PackageRun:
         seed: Of everything random in the bench.
         reads, writes: Requests, of all ports together.
         registers: Fields of the register map that differ from the machine's own values.
+        relay: Inputs of the package that say how the relay buffers forward, all 0 if not given.
+        switch_relay: Change them at random times.
         mix: Shares of the traffic that differ from those of :class:`tb.vip.traffic.Mix`.
         program_failures, erase_failures: Share of the programs and erases that fail.
         injections: Bit errors planted in the transfer regions.
@@ -80,6 +89,8 @@ class PackageRun:
     reads: int = 100
     writes: int = 100
     registers: dict[str, int] = field(default_factory=dict)
+    relay: dict[str, int] = field(default_factory=dict)
+    switch_relay: bool = False
     mix: dict[str, float] = field(default_factory=dict)
     program_failures: float = 0.0
     erase_failures: float = 0.0
@@ -98,6 +109,14 @@ class PackageRun:
                 raise InputError(f"{what} {value!r} is unknown: choose {', '.join(known)}")
         if self.link_resets and not self.flits:
             raise InputError(f"link_resets is {self.link_resets!r}: needs links that carry flits")
+        if (self.relay or self.switch_relay) and not links(self.topology).relay:
+            raise InputError(
+                f"relay is {self.relay!r} and switch_relay {self.switch_relay!r}: topology "
+                f"{self.topology!r} has no relay path"
+            )
+        unknown = self.relay.keys() - RelayModes().inputs().keys()
+        if unknown:
+            raise InputError(f"relay has {', '.join(sorted(unknown))}: is no input of the package")
         for what in ("reads", "writes", "injections", "link_resets"):
             if getattr(self, what) < 0:
                 raise InputError(f"{what} is {getattr(self, what)!r}: must not be negative")
@@ -159,6 +178,12 @@ def random_registers(seed: int, machine: Machine) -> dict[str, int]:
     }
 
 
+def random_relay(random: Random, machine: Machine) -> dict[str, int]:
+    """Both switches of the relay buffers, off or on."""
+    early = random.choice((0, random.randint(1, most_early_pages(machine))))
+    return RelayModes(cut_through=random.random() < 0.5, early_pages=early).inputs()
+
+
 def random_run(seed: int, **changes: Any) -> PackageRun:
     """A run whose registers, failures and bit errors follow from its seed, but for ``changes``."""
     registers = random_registers(seed, MACHINES[changes.get("machine", "small")])
@@ -168,6 +193,10 @@ def random_run(seed: int, **changes: Any) -> PackageRun:
         "erase_failures": pick.choice((0.0, 0.02, 0.1)),
         "injections": pick.choice((0, 10, 40)),
     }
+    if links(changes.get("topology", "compact")).relay:
+        machine = MACHINES[changes.get("machine", "small")]
+        drawn["relay"] = random_relay(Random(f"relay/{seed}"), machine)
+        drawn["switch_relay"] = seed % 2 == 0
     drawn |= changes
     drawn["registers"] = registers | changes.get("registers", {})
     return PackageRun(seed=seed, **drawn)

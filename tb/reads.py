@@ -15,7 +15,7 @@ from hw.params import Machine, Topology
 from hw.registers.description import Kind
 from hw.registers.hbf import hbf_description, hbf_resets
 from hw.ucie.transaction import ADDRESS_UNIT_BYTES
-from tb.settings import Faults, Modes
+from tb.settings import Faults, Modes, RelayModes
 from tb.writes import LINKS, WriteRequest
 
 ROUTES = ("direct", "relay", "dual", "auto")
@@ -65,6 +65,7 @@ class ReadRun:
         blocks: Erase blocks to ask every stack about in the end: die, its subarray, block of that.
         writes_first: Reads begin when all writes have been answered, at row 0, where writes are.
         modes: Of the HBF base die.
+        relay: Of the HBM base die; other than the usual ones only if the topology has link C.
         faults: Of the NAND and of the SRAM.
     """
 
@@ -87,12 +88,18 @@ class ReadRun:
     blocks: tuple[tuple[int, int, int], ...] = ()
     writes_first: bool = False
     modes: Modes = field(default_factory=Modes)
+    relay: RelayModes = field(default_factory=RelayModes)
     faults: Faults = field(default_factory=Faults)
 
     def __post_init__(self) -> None:
         for k, write in enumerate(self.writes):
             write.check(f"writes[{k}]", self.machine, self.topology)
         self._check_blocks()
+        self.relay.check(self.machine)
+        if self.relay != RelayModes() and not self.topology.relay:
+            raise InputError(
+                f"relay is {self.relay!r}: topology {self.topology.name!r} has no relay path"
+            )
         if self.sample_cycles < 0:
             raise InputError(f"sample_cycles is {self.sample_cycles!r}: must be 0 or more")
         if self.route == LISTED or self.listed:
@@ -224,6 +231,7 @@ class ReadRun:
         # Store and forward makes Relay one chunk later than Direct. Half a chunk that changes over
         # at the end makes both finish together.
         late = round(self.machine.relay_chunk_pages / 2 / self.request_pages)
+        late = 0 if self.relay.cut_through else late
         relayed = [k for k, choice in enumerate(choices) if choice == relay]
         for k in relayed[1:][-late:] if late else []:
             choices[k] = direct
@@ -240,6 +248,7 @@ class ReadRun:
                 if name in Registers().members
             },
             "pairs": self.topology.pairs,
+            "relay": self.relay.inputs() if self.topology.relay else {},
             "sideband": self.topology.sideband,
             "faults": self.faults.nand(),
             "inject": self.faults.sram(),

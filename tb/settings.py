@@ -1,8 +1,9 @@
-"""Modes of the HBF base die and faults of its surroundings, for one run."""
+"""Modes of the base dies and faults of their surroundings, for one run."""
 
 from dataclasses import dataclass
 
 from hw.errors import InputError
+from hw.hbm.relay import most_early_pages, safe_early_pages
 from hw.params import Machine
 from hw.presets import PRESETS
 from hw.registers.hbf import hbf_resets
@@ -53,6 +54,46 @@ class Modes:
         if self.suspend_slice_us is not None:
             values["suspend_slice"] = max(1, round(self.suspend_slice_us * machine.clock_hz / 1e6))
         return values
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelayModes:
+    """How the relay buffers of the HBM base dies forward.
+
+    Attributes:
+        cut_through: A page leaves as soon as it is whole, not with its chunk.
+        early_pages: A region is given back while at most so many of its pages are left; 0 for
+            when its last beat has been read.
+    """
+
+    cut_through: bool = False
+    early_pages: int = 0
+
+    def check(self, machine: Machine) -> None:
+        """Refuse what the machine cannot do.
+
+        Raises:
+            InputError: ``early_pages`` is more than link B has credits for, or would never count.
+        """
+        most = most_early_pages(machine)
+        if not 0 <= self.early_pages <= most:
+            raise InputError(
+                f"relay.early_pages is {self.early_pages!r}: must be 0 to {most}, for which link B "
+                "has credits"
+            )
+        if self.early_pages and not safe_early_pages(machine):
+            raise InputError(
+                f"relay.early_pages is {self.early_pages!r}: must be 0, as chunks of "
+                f"{machine.relay_chunk_pages} pages are too short at "
+                f"{float(machine.link_beats_per_clock):.4g} beats a clock"
+            )
+
+    def inputs(self) -> dict[str, int]:
+        """Inputs of the package, of a topology with link C."""
+        return {
+            "relay_cut_through": int(self.cut_through),
+            "relay_early_pages": self.early_pages,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

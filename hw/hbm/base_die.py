@@ -9,9 +9,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from hw.hbm.relay import RelayBuffer
+from hw.hbm.relay import RelayBuffer, most_early_pages
 from hw.hbm.relay_reads import RelayReads
 from hw.params import Machine
+from hw.sram.ecc_log import EccPort
 from hw.ucie.credit import RequestReceiver, RequestSender
 from hw.ucie.pacer import RATE_BITS
 from hw.ucie.transaction import DataPort, MessageClass, Operation, RequestPort, ResetPort
@@ -44,7 +45,8 @@ class HbmBaseDie(wiring.Component):
     c_write, c_write_data, c_reply : writes over link C
     writeback, fetch, fetch_lanes, write_done : requests and data of those writes
     link_rate : beats a clock on link B, in 1/65536
-    relay_occupied : one bit a relay region
+    relay_cut_through, relay_early_pages, relay_reserved, relay_occupied : of the relay buffer
+    relay_ecc : of the relay buffer, if it has check bits
     b_reset, c_reset : resets of the links
     """
 
@@ -52,33 +54,37 @@ class HbmBaseDie(wiring.Component):
     WAITS: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         {
             "b_request": ("c_request",),
-            "c_data": ("b_data",),  # a region, until its last beat has left
+            "c_data": ("b_data",),  # a region, until its last beats leave or have their credits
             "c_reply": ("c_write_data",),  # a grant, until its page starts; answers have their room
         }
     )
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        super().__init__(
-            {
-                "link_rate": In(RATE_BITS + 1),
-                "b_request": In(RequestPort()),
-                "b_data": Out(DataPort(machine.lanes)),
-                "b_reply": Out(RequestPort()),
-                "c_request": Out(RequestPort()),
-                "c_data": In(DataPort(machine.lanes)),
-                "c_write": Out(RequestPort()),
-                "c_write_data": Out(DataPort(machine.lanes)),
-                "c_reply": In(RequestPort()),
-                "writeback": In(stream.Signature(write_request_layout(machine))),
-                "fetch": Out(fetch_layout()),
-                "fetch_lanes": In(64).array(machine.lanes),
-                "write_done": Out(done_layout()),
-                "relay_occupied": Out(2),
-                "b_reset": In(ResetPort()),
-                "c_reset": In(ResetPort()),
-            }
-        )
+        members = {
+            "link_rate": In(RATE_BITS + 1),
+            "relay_cut_through": In(1),
+            "relay_early_pages": In(range(most_early_pages(machine) + 1)),
+            "relay_reserved": Out(range(machine.credits.rx_beats + 1)),
+            "b_request": In(RequestPort()),
+            "b_data": Out(DataPort(machine.lanes)),
+            "b_reply": Out(RequestPort()),
+            "c_request": Out(RequestPort()),
+            "c_data": In(DataPort(machine.lanes)),
+            "c_write": Out(RequestPort()),
+            "c_write_data": Out(DataPort(machine.lanes)),
+            "c_reply": In(RequestPort()),
+            "writeback": In(stream.Signature(write_request_layout(machine))),
+            "fetch": Out(fetch_layout()),
+            "fetch_lanes": In(64).array(machine.lanes),
+            "write_done": Out(done_layout()),
+            "relay_occupied": Out(2),
+            "b_reset": In(ResetPort()),
+            "c_reset": In(ResetPort()),
+        }
+        if machine.sram.relay_ecc:
+            members["relay_ecc"] = In(EccPort(machine))
+        super().__init__(members)
 
     def elaborate(self, platform) -> Module:
         m = Module()
@@ -100,6 +106,8 @@ class HbmBaseDie(wiring.Component):
         b, c = self.b_reset, self.c_reset
         passes = Signal()
         wiring.connect(m, reads.end, relay.end)
+        if self._machine.sram.relay_ecc:
+            wiring.connect(m, wiring.flipped(self.relay_ecc), relay.ecc)
         m.d.comb += [
             sender.i.payload.eq(receiver.o.payload),
             sender.i.valid.eq(receiver.o.valid & passes),
@@ -122,6 +130,9 @@ class HbmBaseDie(wiring.Component):
             self.write_done.eq(writer.done),
             *(lane.eq(own) for lane, own in zip(writer.fetch_lanes, self.fetch_lanes, strict=True)),
             relay.rate.eq(self.link_rate),
+            relay.cut_through.eq(self.relay_cut_through),
+            relay.early_pages.eq(self.relay_early_pages),
+            self.relay_reserved.eq(relay.reserved),
             self.relay_occupied.eq(relay.occupied),
         ]
         return m

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from hw.arbiter import RoundRobin
 from hw.hbm.dram.beats import LaneStream, done_layout, request_layout, require_beat
 from hw.hbm.dram.description import HbmStack
-from hw.hbm.local_writes import SLOT_BITS, LocalWrites, beats_of, local_layout
+from hw.hbm.write_pieces import SLOT_BITS, WritePieces, beats_of, local_layout
 from hw.params import Machine
 from hw.ucie.transaction import (
     BeatStream,
@@ -41,7 +41,7 @@ class LocalPort(wiring.Component):
 
     Reset of link B: with ``lost`` requests that wait are dropped, reads that are under way in the
     controller are read and dropped, and of a write the pieces that have begun
-    (:class:`LocalWrites`) are written and no others, without a word. It is ``settled`` when none
+    (:class:`WritePieces`) are written and no others, without a word. It is ``settled`` when none
     of that is left, credits included.
 
     Latency: a read 2 clocks, a write 3, beats none, completions 1. Throughput: a beat a clock each
@@ -85,7 +85,7 @@ class LocalPort(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         lost = self.reset.lost
-        m.submodules.writes = writes = LocalWrites(self._machine, self._stack)
+        m.submodules.writes = writes = WritePieces(self._machine, self._stack)
         reads_queue, writes_queue, owed = self._door(m)
         wiring.connect(m, wiring.flipped(self.b_local_data), writes.port)
         wiring.connect(m, writes.request, wiring.flipped(self.write))

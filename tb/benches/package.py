@@ -27,7 +27,7 @@ from tb.coverage.package import (
     cover_small_read,
 )
 from tb.coverage.points import Coverage
-from tb.package_runs import MACHINES, PLAN, PackageRun, links
+from tb.package_runs import MACHINES, PLAN, PackageRun, links, random_relay
 from tb.simulator.clock import start_clock
 from tb.vip.agents import Consumer, Requester, Writer, unpacker
 from tb.vip.base_die_watch import BaseDieWatch
@@ -40,6 +40,7 @@ from tb.vip.scoreboard import Read, Scoreboard
 from tb.vip.stack import Failures, Fault, Stack
 from tb.vip.traffic import Mix, Traffic
 
+RELAY_SWITCHES = 0.005  # chance a clock that the relay buffers forward otherwise
 QUIET_CLOCKS = 256  # after the last completion, in which nothing more may come
 STUCK_CLOCKS = 6_000  # longer than any consumer stands still and any page takes
 
@@ -116,6 +117,7 @@ class Bench:
             self.covers = [
                 StackCoverage(dut, machine, topology, pair, self.coverage) for pair in range(pairs)
             ]
+        self._relay = Random(f"{cocotb.RANDOM_SEED}/relay") if run.switch_relay else None
         self.clocks = 0
 
     async def set_up(self) -> None:
@@ -124,6 +126,8 @@ class Bench:
         self._dut.window.value = self.window
         own = round(self._built.link_beats_per_clock * 2**16)
         self._dut.link_rate.value = run.registers.get("link_rate", own)
+        for name, value in run.relay.items():
+            getattr(self._dut, name).value = value
         await start_clock(self._dut, hz=self._machine.clock_hz)
         for port in self.registers:
             await port.write(**run.registers)
@@ -161,6 +165,9 @@ class Bench:
         scoreboard.begin_clock()
         taken_up = [watch.clock(scoreboard) for watch in self.watches]
         reset = self.resets is not None and self.resets.clock(scoreboard)
+        if self._relay is not None and self._relay.random() < RELAY_SWITCHES:
+            for name, value in random_relay(self._relay, self._built).items():
+                getattr(self._dut, name).value = value
         self.requester.clock(scoreboard)
         for writer in self.writers:
             writer.clock(scoreboard)

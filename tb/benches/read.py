@@ -46,7 +46,7 @@ async def read(dut) -> None:
     dut.corrupt.value = plan["corrupt"]
     dut.read__valid.value = 0
     dut.read__payload.value = 0
-    for name, value in plan["faults"].items():
+    for name, value in (plan["relay"] | plan["faults"]).items():
         getattr(dut, name).value = value
     for name in plan["writes"]:
         getattr(dut, f"{name}__valid").value = 0

@@ -7,7 +7,7 @@ tables; :data:`EXPERIMENTS` has them by name.
 from collections.abc import Callable
 
 from hw.params import Machine
-from tb.measurements import experts, first_byte, goodput, hbm, peers, programs, rates
+from tb.measurements import experts, first_byte, goodput, hbm, peers, programs, rates, relay
 from tb.measurements.report import Measurement, find_pages, renew_page
 from tb.measurements.runs import Progress
 
@@ -23,6 +23,7 @@ def _peers(machine: Machine, seed: int, progress: Progress) -> Measurement:
 EXPERIMENTS: dict[str, Experiment] = {
     "rates": rates.measure,
     "first-byte": first_byte.measure,
+    "relay": relay.measure,
     "peers": _peers,
     "programs": programs.measure,
     "experts": experts.measure,

@@ -106,7 +106,7 @@ def _credits(package: str, paths: list[str]) -> list[str]:
     if "relay" in paths:
         admission = ("regions", "admit", "filled", "chunk_end", "close", "grant")
         found += _under(f"{hbf}.relay_admission", *admission)
-        found += [f"{package}.hbm0.relay.credits.count"]
+        found += [f"{package}.hbm0.relay.control.credits.count"]
     return found
 
 
@@ -119,7 +119,8 @@ def _path(package: str, path: str) -> list[str]:
         request.insert(1, f"{hbm}.b_request__valid")
         data = [
             *_under(hbm, "c_data__valid", "relay_occupied"),
-            *_under(f"{hbm}.relay", "full", "use", "drain_page", "emptied"),
+            *_under(f"{hbm}.relay.control.chunks", "closed", "take", "left", "grant"),
+            f"{hbm}.relay.control.reader.emptied",
             f"{hbm}.b_data__valid",
             *data,
         ]

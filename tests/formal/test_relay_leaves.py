@@ -4,9 +4,13 @@
 import pytest
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from hw.hbm.relay import RelayBuffer
+from hw.hbm.relay_chunks import RelayChunks
+from hw.hbm.relay_control import RelayControl
+from hw.hbm.relay_regions import RelayRegions
+from hw.params import Machine
 from hw.presets import preset
 from hw.sram.regions import GROUPS
 from hw.ucie.pacer import FramePacer
@@ -20,43 +24,46 @@ CREDIT_CLOCKS = 2  # until link B gives back a credit, one after the other
 # A frame and the credits of its beats for each page of a chunk; the first frame is waited for, and
 # a region is free behind its last read.
 CLOCKS = PAGES * (GROUPS + GROUPS * CREDIT_CLOCKS) + GROUPS + 2
+DEPTH = 50  # clocks of a run: both regions fill, stay full as long as they may, and fill again
 
 
 class NoStorage(wiring.Component):
-    """In place of the data of a region, which moves nothing else."""
+    """In place of the regions, which move nothing else."""
 
-    def __init__(self, *, lanes: int, depth: int, bank_bytes: int) -> None:
-        super().__init__(
-            {
-                "en": In(1),
-                "we": In(1),
-                "addr": In(range(depth)),
-                "d": In(64).array(lanes),
-                "q": Out(64).array(lanes),
-            }
-        )
+    fill_clocks, read_clocks = 0, 2
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(RelayRegions(machine).signature)
 
     def elaborate(self, platform) -> Module:
         return Module()
 
 
 def buffer(*edits: tuple[str, str]) -> type:
-    """With rates of a half and of one, and without data."""
-    pacer = variant(FramePacer, RATE_BITS=1, RATE_ONE=2)
-    return variant(RelayBuffer, *edits, BeatSram1rw=NoStorage, FramePacer=pacer, RATE_BITS=1)
+    """With rates of a half and of one, and without data; ``edits`` are of the control."""
+    control = variant(
+        RelayControl,
+        *edits,
+        FramePacer=variant(FramePacer, RATE_BITS=1, RATE_ONE=2),
+        RelayChunks=variant(RelayChunks, RATE_BITS=1),
+        RATE_BITS=1,
+    )
+    return variant(RelayBuffer, RelayRegions=NoStorage, RelayControl=control, RATE_BITS=1)
 
 
 class Leaves(Properties):
     """Chunks come as :class:`RelayAdmission` is proved to send them, and whenever they like.
 
     A chunk opens under a credit and ends with a page or behind one, with its last at the latest; a
-    page has one to four beats. Link B takes what is forwarded and gives a credit back
+    page has one to four beats; cut-through changes at any time. Link B takes what is forwarded and
+    gives a credit back
     ``CREDIT_CLOCKS`` clocks after one is owed, or earlier.
     """
 
     def __init__(self, *, relay: type | None = None, clocks: int = CLOCKS) -> None:
         self._relay, self._clocks = (relay or buffer())(MACHINE), clocks
-        super().__init__({name: In(1) for name in ("beat", "page_end", "chunk_end", "credit")})
+        inputs = ("beat", "page_end", "chunk_end", "credit", "cut_through")
+        super().__init__({name: In(1) for name in inputs})
 
     def describe(self, m: Module) -> None:
         m.submodules.relay = relay = self._relay
@@ -66,6 +73,7 @@ class Leaves(Properties):
         is_open, opens, ends, closes = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             relay.rate.eq(2),  # one
+            relay.cut_through.eq(self.cut_through),
             opens.eq(self.beat & ~is_open),
             ends.eq(self.beat & (self.page_end | (beats == GROUPS - 1))),
             closes.eq(
@@ -111,7 +119,7 @@ class Leaves(Properties):
 
 @pytest.mark.formal
 def test_both_regions_occupied_leaves_in_time() -> None:
-    prove(Leaves(), mode="bmc", depth=2 * CLOCKS)
+    prove(Leaves(), mode="bmc", depth=DEPTH)
     prove(Leaves(), mode="cover", depth=30)
 
 
@@ -120,13 +128,13 @@ def test_both_regions_occupied_leaves_in_time() -> None:
     ("old", "new"),
     [
         # Forwards only while nothing comes over link C, which may never be.
-        ("(credits.count >= GROUPS)", "(credits.count >= GROUPS) & ~c.valid"),
+        ("(free >= GROUPS)", "(free >= GROUPS) & ~self.i.valid"),
         # A credit of link B that comes with a beat of link C is lost.
-        ("credits.give.eq(b.credit)", "credits.give.eq(b.credit & ~c.valid)"),
-        ("with m.Elif(emptied & (region == r)):", "with m.Elif(emptied & ~beat & (region == r)):"),
+        ("credits.give.eq(self.b_credit)", "credits.give.eq(self.b_credit & ~self.i.valid)"),
+        ("with m.Elif(frees[r]):", "with m.Elif(frees[r] & ~self.i.beat):"),
     ],
     ids=["waits for link C", "loses a credit", "stays full"],
 )
 def test_a_buffer_that_stays_full_is_found(old: str, new: str) -> None:
     with pytest.raises(Counterexample, match="leaves_in_time"):
-        prove(Leaves(relay=buffer((old, new))), mode="bmc", depth=2 * CLOCKS)
+        prove(Leaves(relay=buffer((old, new))), mode="bmc", depth=DEPTH)

@@ -44,6 +44,11 @@ from hw.hbm.dram.stacks import stack
 from hw.hbm.link_b import LinkBArbiter
 from hw.hbm.local_port import LocalPort
 from hw.hbm.relay import RelayBuffer
+from hw.hbm.relay_chunks import RelayChunks
+from hw.hbm.relay_control import RelayControl
+from hw.hbm.relay_reader import RelayReader
+from hw.hbm.relay_receive import RelayReceiver
+from hw.hbm.relay_regions import RelayRegions
 from hw.hbm.writeback import Writeback
 from hw.package import Package
 from hw.presets import TOPOLOGIES, preset
@@ -65,6 +70,7 @@ from hw.ucie.sideband_serial import SidebandReceiver, SidebandTransmitter
 from hw.ucie.transaction import Route
 from hw.ucie.unpacker import GroupUnpacker
 from hw.ucie.write_sender import WriteSender
+from tests.hw.hbm.relay_bench import checked
 
 BLOCKS = {
     "page walk": lambda machine: PageWalk(
@@ -102,6 +108,12 @@ BLOCKS = {
     "HBF base die, Direct": lambda machine: HbfBaseDie(machine, relay=False),
     "HBF base die, Relay": lambda machine: HbfBaseDie(machine, direct=False),
     "relay buffer": RelayBuffer,
+    "relay buffer, check bits": lambda machine: RelayBuffer(checked(machine)),
+    "relay chunks": lambda machine: RelayChunks(pages=8, credits=16),
+    "relay control": lambda machine: RelayControl(pages=8, credits=16, fill_clocks=2),
+    "relay receiver": lambda machine: RelayReceiver(pages=8),
+    "relay regions": RelayRegions,
+    "relay reader": lambda machine: RelayReader(pages=8),
     "HBM base die": HbmBaseDie,
     "HBM controller": lambda machine: HbmController(stack("formal")),
     "local port": lambda machine: LocalPort(machine, stack("formal")),

@@ -178,6 +178,18 @@ def test_whole_regions_drain_later(corner):
     assert first["region"] > 2 * first["page"] - 187.5
 
 
+def test_relayed_pages_cut_through_and_regions_are_given_back_early(corner):
+    relay = ["--route", "relay", "--waves", "8"]
+    usual, cut, early = (
+        corner(*relay, *options)
+        for options in ([], ["--relay-cut-through"], ["--early-grant", "4"])
+    )
+    first = "first_byte_ns"
+    assert cut[first] < early[first] == usual[first]
+    last = "last_byte_ns"
+    assert early["delivered"][last] < usual["delivered"][last]
+
+
 def test_small_reads_move_only_what_they_ask_for(corner):
     seen = corner("--read-bytes", "64")
     assert seen["bytes"] == WAVE_PAGES * 64 and seen["senses"] == WAVE_PAGES

@@ -77,6 +77,18 @@ CORNER = ["simulate", "--topology", "dash", "--preset", "mini", "--route", "dire
         (["--t-read-us", "1e12"], "t-read-us is 1000000000000.0: must be under 524.3 us"),
         (["--stall-relay", "9"], "stall-relay is 9: no read takes that path with --route direct"),
         (["--stall-direct", "255", "--route", "relay"], "stall-direct is 255: no read takes that"),
+        (["--relay-cut-through"], "relay-cut-through is True: no read takes the relay path with"),
+        (["--relay-ecc"], "relay-ecc is True: no read takes the relay path with --route direct"),
+        (["--early-grant", "4"], "early-grant is 4: no read takes the relay path with --route"),
+        (
+            ["--early-grant", "17", "--route", "relay"],
+            "early-grant is 17: must be 0 to 16, for which link B has credits",
+        ),
+        (["--early-grant", "0", "--route", "relay"], "early-grant is 0: must be at least 1 page"),
+        (
+            ["--early-grant", "1", "--route", "relay", "--preset", "formal"],
+            "early-grant is 1: must be 0, as chunks of 2 pages are too short at 0.7812 beats",
+        ),
         (["--write-planes", "xyz"], "write-planes is 'xyz': must be FIRST:END within 0:8"),
         *(
             (option, f"{option[0][2:]} is ")

@@ -76,6 +76,12 @@ def test_every_topology(icarus, name):
     assert {route for route, _, _ in report["beats"]} == paths
 
 
+def test_relay_regions_with_check_bits(icarus):
+    what = random_run(22, topology="relay-only", machine="checked", reads=24, writes=24)
+    report = play_package(what, icarus)
+    assert len(report["completions"]) == 24 and {route for route, _, _ in report["beats"]} == {1}
+
+
 def test_both_simulators_do_the_same_at_once(verilator, icarus):
     what = random_run(21, reads=20, writes=20)
     fast, exact = (play_package(what, simulator) for simulator in (verilator, icarus))

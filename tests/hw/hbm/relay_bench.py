@@ -1,11 +1,13 @@
 """Bench of the relay buffer: a sender that uses every credit at once, a GPU side that stalls."""
 
+import dataclasses
 import random
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hw.hbm.relay import RelayBuffer
+from hw.params import KIB, Credits, Machine, Sram
 from hw.ucie.transaction import MessageClass
 from tests.hw.beats import Quiet, get_lanes, set_lanes
 from tests.hw.machines import TINY
@@ -14,6 +16,20 @@ from tests.hw.pysim import simulate
 Beat = tuple[int, int, int, int, int]  # tag, page, beat, poison, content
 CHUNK_PAGES = 4
 GPU_BEATS = 8  # of the receive queue at the far end of link B
+
+# Chunks of 32 pages, the least of which two may be left when a region is given back.
+LONG = dataclasses.replace(
+    TINY,
+    name="long",
+    geometry=dataclasses.replace(TINY.geometry, planes=4),
+    sram=Sram(hbf_region_bytes=8 * KIB, relay_region_bytes=8 * KIB, bank_bytes=16),
+    credits=Credits(rx_beats=16, descriptors=4),
+)
+
+
+def checked(machine: Machine) -> Machine:
+    """With check bits in its relay regions."""
+    return dataclasses.replace(machine, sram=dataclasses.replace(machine.sram, relay_ecc=True))
 
 
 @dataclass
@@ -28,12 +44,22 @@ class Chunk:
         return sum(map(len, self.pages))
 
 
-def chunks(pick: random.Random, count: int, *, partial: float = 0.0) -> list[Chunk]:
-    """Chunks of pages, a share ``partial`` of which is not whole."""
+def chunks(
+    pick: random.Random,
+    count: int,
+    *,
+    partial: float = 0.0,
+    most: int = CHUNK_PAGES,
+    full: float = 0.0,
+) -> list[Chunk]:
+    """Chunks of up to ``most`` pages, a share ``partial`` of which is not whole.
+
+    A share ``full`` of the chunks has all the pages that it can have.
+    """
     made, number = [], 0
     for _ in range(count):
         pages = []
-        for _ in range(pick.randint(1, CHUNK_PAGES)):
+        for _ in range(most if full and pick.random() < full else pick.randint(1, most)):
             tag, page, start = pick.randrange(4096), pick.randrange(4096), pick.randrange(4)
             # A page starts with any of its beats and wraps; any beat of it may be wrong.
             beats = pick.randint(1, 4) if pick.random() < partial else 4
@@ -42,7 +68,7 @@ def chunks(pick: random.Random, count: int, *, partial: float = 0.0) -> list[Chu
                 [(tag, page, (start + k) % 4, poison[k], number + k) for k in range(beats)]
             )
             number += beats
-        made.append(Chunk(pages, len(pages) < CHUNK_PAGES and pick.random() < 0.5))
+        made.append(Chunk(pages, len(pages) < most and pick.random() < 0.5))
     return made
 
 
@@ -55,16 +81,36 @@ class RelayRun:
     came: list[tuple[int, Beat]] = field(default_factory=list)
     credits: list[int] = field(default_factory=list)
     occupied: list[int] = field(default_factory=list)
+    reserved: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Switches:
+    """Values of the run-time inputs; with ``change`` another each so many clocks on average."""
+
+    cut_through: int = 0
+    early_pages: int = 0
+    change: int = 0
 
 
 def relayed(
-    work: list[Chunk], *, seed: int, rate: int = 65_536, gap: float = 0.0, stall: float = 0.0
+    work: list[Chunk],
+    *,
+    seed: int,
+    rate: int = 65_536,
+    gap: float = 0.0,
+    pause: float = 0.0,
+    stall: float = 0.0,
+    switches: Switches = Switches(),
+    machine: Machine = TINY,
 ) -> RelayRun:
     """Send ``work`` as fast as credits allow, pausing between pages with chance ``gap``.
 
-    The GPU side gives a beat's credit back with chance 1 - ``stall`` a clock.
+    Between beats of a page it pauses with chance ``pause``. A credit of link C is used in the clock
+    in which it comes. The GPU side gives a beat's credit back with chance 1 - ``stall`` a clock.
     """
-    dut, run, pick = RelayBuffer(TINY), RelayRun(), random.Random(seed)
+    dut, run, pick = RelayBuffer(machine), RelayRun(), random.Random(seed)
+    gpu_beats = machine.credits.rx_beats
 
     def messages() -> Iterator[tuple[Beat | None, bool, bool, bool]]:
         """Beat, whether it opens a chunk, ends a page, is of a page that closes the chunk."""
@@ -79,14 +125,24 @@ def relayed(
     async def bench(ctx):
         ctx = Quiet(ctx)
         ctx.set(dut.rate, rate)
+        ctx.set(dut.cut_through, switches.cut_through)
+        ctx.set(dut.early_pages, switches.early_pages)
         queue = deque(messages())
         credits, held, clock, between = 2, 0, 0, True  # between: pages
         want = sum(chunk.beats for chunk in work)
         page_ends = []  # of beats sent
         while len(run.came) < want or len(run.credits) < len(work):
+            if switches.change and pick.random() < 1 / switches.change:
+                ctx.set(dut.cut_through, pick.randrange(2))
+                ctx.set(dut.early_pages, pick.randrange(gpu_beats // 4 + 1))
+                ctx.set(dut.rate, pick.choice((rate, rate // 2, rate // 3)))
+            if ctx.get(dut.c_data.credit):
+                run.credits.append(clock)
+                credits += 1
+                assert credits <= 2
             header = {"valid": 0}
             beat, opens, ends, closes = queue[0] if queue else (None, False, False, False)
-            pauses = between and pick.random() < gap
+            pauses = pick.random() < (gap if between else pause)
             sends = bool(queue) and not pauses and (credits > 0 or not opens)
             ctx.set(dut.c_data.valid, sends)
             if sends:
@@ -122,14 +178,12 @@ def relayed(
                 content = get_lanes(ctx, dut.b_data)
                 run.came.append((clock, (head.tag, head.page, head.beat, head.poison, content)))
                 held += 1
-                assert held <= GPU_BEATS, f"beat without credit at {clock}, seed {seed}"
-            if ctx.get(dut.c_data.credit):
-                run.credits.append(clock)
-                credits += 1
-                assert credits <= 2
+                assert held <= gpu_beats, f"beat without credit at {clock}, seed {seed}"
             run.occupied.append(ctx.get(dut.occupied))
+            run.reserved.append(ctx.get(dut.reserved))
+            assert held + run.reserved[-1] <= gpu_beats, f"reserved what is away at {clock}"
             await ctx.tick()
             clock += 1
 
-    simulate(dut, bench, clocks=10_000)
+    simulate(dut, bench, clocks=20_000)
     return run

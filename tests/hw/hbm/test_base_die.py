@@ -4,11 +4,13 @@ import random
 from collections import deque
 from types import SimpleNamespace
 
+import pytest
 from amaranth.back import rtlil
 
 from hw.hbm.base_die import HbmBaseDie
 from hw.ucie.transaction import MessageClass, Operation, Owner
 from tests.hw.beats import Quiet, get_lanes, set_lanes
+from tests.hw.hbm.relay_bench import checked
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
@@ -63,8 +65,9 @@ def test_a_request_takes_three_clocks():
     assert left == [(2 + 3, 9)]
 
 
-def test_relay_path_holds_no_memory_but_its_two_regions():
-    text = rtlil.convert(HbmBaseDie(TINY))
+@pytest.mark.parametrize("machine", [TINY, checked(TINY)], ids=["bare", "checked"])
+def test_relay_path_holds_no_memory_but_its_two_regions(machine):
+    text = rtlil.convert(HbmBaseDie(machine))
     modules = {}
     for part in text.split("\nmodule ")[1:]:
         modules[part.split()[0].strip("\\")] = part
@@ -75,7 +78,9 @@ def test_relay_path_holds_no_memory_but_its_two_regions():
                 words = line.split()
                 sizes.append((name, int(words[words.index("width") + 1]), int(words[-2])))
     stored = [bits * rows for name, bits, rows in sizes if ".bank" in name]
-    assert sum(stored) == 2 * 1024 * 8
+    assert sum(stored) == 8 * machine.sram.relay_bank_bytes
+    assert machine.sram.relay_bank_bytes == 2 * 1024 * (9 if machine.sram.relay_ecc else 8) // 8
+    assert "/hw/hbm/relay_regions.py" in text and "/hw/hbm/dram/" not in text  # no DRAM either
     # The rest, for labels, requests and grants, holds not even one page.
     assert sum(bits * rows for name, bits, rows in sizes if ".bank" not in name) < 256 * 8
 

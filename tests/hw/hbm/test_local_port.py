@@ -5,7 +5,7 @@ import pytest
 
 from hw.hbm.dram.stacks import stack
 from hw.hbm.local_port import LocalPort
-from hw.hbm.local_writes import PIECE_BEATS
+from hw.hbm.write_pieces import PIECE_BEATS
 from tests.hw.hbm.local_bench import SIZES, Gpu, Request, local_design, requests
 from tests.hw.machines import TINY, WIDE
 from tests.hw.pysim import simulate

@@ -29,7 +29,7 @@ def beats_of(stack: HbmStack, address, length):
     return (address[:low] + length + stack.beat_accesses - 1) >> low
 
 
-class LocalWrites(wiring.Component):
+class WritePieces(wiring.Component):
     """Takes writes and their beats, which come in the order of the writes, to the controller.
 
     Promise: a write enters the controller in pieces of up to ``PIECE_BEATS`` beats, each as a
