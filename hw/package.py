@@ -112,7 +112,9 @@ class Package(wiring.Component):
         m = Module()
         machine, topology = self._machine, self._topology
         present = {"direct": topology.direct, "relay": topology.relay}
-        m.submodules.gpu = gpu = GpuIoDie(machine, pairs=topology.pairs, **present)
+        m.submodules.gpu = gpu = GpuIoDie(
+            machine, pairs=topology.pairs, direct=topology.direct, relay=topology.relay
+        )
         wiring.connect(m, wiring.flipped(self.read), gpu.i)
         m.d.comb += gpu.window.eq(self.window)
         for name in self.paths:
