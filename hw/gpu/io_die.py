@@ -42,8 +42,8 @@ class GpuIoDie(wiring.Component):
     Whatever is open for ``timeout`` clocks is reported once; see :class:`hw.gpu.watchdog.Watchdog`.
 
     A reset of a link ends what is under way over it with status LINK_RESET; no read or write begins
-    on a path while a link of it is lost, and reads that may take either path take the other. What
-    came of a read that was cut has left as always.
+    on a path while its link to this die is lost, and reads that may take either path take the
+    other. What came of a read that was cut has left as always. Of link C this die knows nothing.
 
     Back-pressure: ``i`` waits as :class:`hw.gpu.router.RequestRouter` says; data waits under
     credit; ``done`` is a pulse and never waits.

@@ -8,6 +8,7 @@ from hw.ucie.flit import FORMATS, FlitFormat
 from hw.ucie.flit_header import FlitHeader
 from hw.ucie.group_page import groups
 from hw.ucie.tables import table
+from hw.ucie.transaction import HEADER_BYTES, Header
 
 _MEANING = {
     "protocol": "payload",
@@ -53,6 +54,16 @@ def _header_table() -> str:
     return "Flit header (`FlitHeader`):\n\n" + table(("byte", "bits", "field"), "rrl", rows)
 
 
+def transactions() -> str:
+    """The header of the transaction format, bit by bit."""
+    rows = [
+        (_span(range(field.offset, field.offset + field.width), high_first=True), f"`{name}`")
+        for name, field in Header.as_shape()
+    ]
+    title = f"Header of a transaction (`Header`), {8 * HEADER_BYTES} bits:"
+    return title + "\n\n" + table(("bits", "field"), "rl", rows)
+
+
 def _span(part: range, *, high_first: bool = False) -> str:
     if len(part) == 1:
         return str(part[0])
@@ -75,7 +86,11 @@ def renewed(page: str) -> str:
 
 BLOCKS = {
     name: (f"<!-- made by make docs: {name} -->", f"<!-- end of {name} -->", content)
-    for name, content in (("layouts", layouts), ("groups", groups))
+    for name, content in (
+        ("transactions", transactions),
+        ("layouts", layouts),
+        ("groups", groups),
+    )
 }
 
 

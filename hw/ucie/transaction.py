@@ -65,9 +65,10 @@ class Header(data.Struct):
         Last page of a relay chunk.
     poison
         The data is known to be wrong and must not be used.
-    credit, epoch
-        Cumulative credit limit and its epoch, for message class CREDIT. A GRANT carries in
-        ``credit`` the token of the reserved slot, which WRITE_DATA sends back.
+    credit
+        The token of the reserved slot in a GRANT, which WRITE_DATA sends back.
+    epoch
+        Unused: CREDIT messages have a layout of their own (:mod:`hw.ucie.credit_message`).
     page_end
         Last beat of a page.
     owner, relocated

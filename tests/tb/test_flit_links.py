@@ -1,4 +1,8 @@
-"""The package on links of flits: nothing is lost, and rates are those of links that only delay."""
+"""The package on links of flits: nothing is lost, and rates are those of links that only delay.
+
+All of it is slow, for each topology is a build of minutes. The random bench of every run has flits,
+too: `test_link_resets.py`.
+"""
 
 import dataclasses
 from functools import cache
@@ -14,8 +18,9 @@ from tb.verdict import wrongs
 from tb.writes import kv_writes
 
 MINI = preset("mini")
-# Of `compact`, so that one build serves; the others are slow.
 DIRECT, RELAY, DUAL = "direct", "relay", "dual"
+
+pytestmark = pytest.mark.slow
 
 
 @cache
@@ -58,7 +63,6 @@ def test_first_byte_comes_later_by_the_blocks_of_the_links(verilator):
     assert 4 <= full - thin <= 9
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("route", [DIRECT, RELAY, DUAL])
 @pytest.mark.parametrize("name", ["dash", "relay-only", "direct-only"])
 def test_every_topology(verilator, name, route):
@@ -70,7 +74,6 @@ def test_every_topology(verilator, name, route):
     assert full.steady_bytes_per_s > 0.98 * thin.steady_bytes_per_s
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200, 208))
 def test_random_reads_and_writes(verilator, seed):
     """Of the bench that looks at every port, with failures and bit errors."""

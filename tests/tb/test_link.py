@@ -180,12 +180,12 @@ def test_full_rate_up_to_as_many_clocks_of_round_trip_as_rows(verilator, channel
 @pytest.mark.parametrize("noise", Noise, ids=lambda noise: noise.name.lower())
 @pytest.mark.parametrize(("errors", "flits"), [(1e-3, 1_000_000), (0.1, 200_000)])
 def test_a_million_flits(verilator, errors, flits, noise):
-    """At full size, traffic both ways."""
+    """At full size, traffic both ways, of at least so many flits each."""
     shape = full_size(LATENCY_OPTIMISED)
     share = go_back_n(group_errors(shape, errors), NAK_CLOCKS + 2 * ONE_WAY_CYCLES)
-    beats = int(flits / shape.flits * share * float(beats_a_clock(shape, paced=False)))
+    beats = int(1.3 * flits / shape.flits * share * float(beats_a_clock(shape, paced=False)))
     run = LinkRun(beats=(beats, beats), messages=(beats // 4, beats // 4), share=(40, 40),
                   errors=(errors, errors), noise=(noise, noise), timeout=2_000_000)  # fmt: skip
     result = play_link(link_build(shape, depth_beats=BEATS), run)
     check(result, run)
-    assert min(result.flits) > 0.8 * flits and min(result.cancels) > 0
+    assert min(result.flits) >= flits and min(result.cancels) > 0
