@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from hw.errors import InputError
+from hw.errors import InputError, named
 from perfmodel.kernels.profile_csv import Measurement, ProfileFile
 from perfmodel.kernels.queries import (
     Collective,
@@ -156,9 +156,8 @@ def import_tables(gpu: str) -> Iterator[ProfileFile]:
         InputError: the GPU is not among them, the package is not installed, or a table is
             missing or not as expected.
     """
-    if gpu not in GPU_FOLDERS:
-        raise InputError(f"gpu {gpu!r} is unknown: choose {', '.join(GPU_FOLDERS)}")
-    folder = _package_folder() / "systems" / "data" / GPU_FOLDERS[gpu]
+    part = named("gpu", gpu, GPU_FOLDERS)
+    folder = _package_folder() / "systems" / "data" / part
     version = metadata.version(PACKAGE)
     for kernel in dict.fromkeys(table.kernel for table in _TABLES):
         tables = [table for table in _TABLES if table.kernel is kernel]

@@ -9,7 +9,7 @@ each; bytes are those that have to move once, with operands in the GPU's memory.
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from hw.errors import InputError
+from hw.errors import InputError, named
 
 ELEMENT_BYTES = {"bf16": 2, "fp8": 1, "fp8_block": 1}  # fp8_block: one scale for 128 x 128
 DISTRIBUTIONS = ("balanced", "power_law_1.01", "power_law_1.2")
@@ -359,7 +359,4 @@ def kernel_named(name: str) -> type[Kernel]:
     Raises:
         InputError: there is none.
     """
-    try:
-        return KERNELS[name]
-    except KeyError:
-        raise InputError(f"kernel {name!r} is unknown: choose {', '.join(KERNELS)}") from None
+    return named("kernel", name, KERNELS)

@@ -11,7 +11,7 @@ import matplotlib.figure
 import numpy as np
 import numpy.typing as npt
 
-from perfmodel.report.plots import STYLE
+from perfmodel.report.figures import STYLE, finish
 
 Floats = npt.NDArray[np.float64]
 
@@ -72,12 +72,8 @@ def plot_errors(
                     label, (1, bound), xycoords=("axes fraction", "data"), ha="right",
                     va="bottom", fontsize=7, color="#777777",
                 )  # fmt: skip
-        figure.suptitle(
-            f"Completion of {len(errors):,} reads of {len(traces)} traces, twin against RTL",
-            x=0.01, ha="left", fontsize=13, fontweight="bold",
-        )  # fmt: skip
-        figure.savefig(path, dpi=140, metadata={"Date": None} if path.suffix == ".svg" else None)
-    return path
+        title = f"Completion of {len(errors):,} reads of {len(traces)} traces, twin against RTL"
+        return finish(figure, title, path, dpi=140)
 
 
 def _points(axes: matplotlib.axes.Axes, x: npt.NDArray[Any], errors: Floats) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import matplotlib.axes
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hw.presets import TOPOLOGIES
+from perfmodel.report.figures import STYLE, finish
 from perfmodel.serving.fixed import GenerateResult
 
 _TIMING_COLORS = ("#9db4c0", "#1f6f8b", "#e07a5f", "#6d597a")
@@ -19,22 +19,6 @@ _PATHS = (
     ("relay", "Relay: HBF via HBM base die", "#e07a5f"),
     ("hbm_local", "HBM to GPU", "#8ab17d"),
 )
-STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "grid.color": "#e5e5e5",
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "legend.framealpha": 1.0,
-    "legend.edgecolor": "white",
-    "svg.hashsalt": "pagewave",
-}
 
 
 def plot_topologies(results: Sequence[GenerateResult], path: str | Path) -> Path:
@@ -75,16 +59,8 @@ def plot_topologies(results: Sequence[GenerateResult], path: str | Path) -> Path
             axes.set_xticks(np.arange(len(topologies)), topologies)
             axes.tick_params(axis="x", length=0)
             axes.margins(y=0.4)
-        figure.suptitle(
-            f"{model}, batch {batch}, {input_len:,} + {output_len:,} tokens",
-            x=0.01,
-            ha="left",
-            fontsize=13,
-            fontweight="bold",
-        )
-        path = Path(path)
-        figure.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
-    return path
+        title = f"{model}, batch {batch}, {input_len:,} + {output_len:,} tokens"
+        return finish(figure, title, path, dpi=160)
 
 
 def _bars(

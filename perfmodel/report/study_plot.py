@@ -6,7 +6,7 @@ import matplotlib
 import matplotlib.axes
 import matplotlib.figure
 
-from perfmodel.report.plots import STYLE
+from perfmodel.report.figures import STYLE, finish
 from perfmodel.serving.study import StudyResult
 
 _PANELS = (
@@ -41,18 +41,12 @@ def plot_study(result: StudyResult, path: str | Path) -> Path:
         handles, names = axes.get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=len(topologies))
         labels = result.labels
-        figure.suptitle(
+        title = (
             f"{labels['model']}, {labels['input_len']:,} + {labels['output_len']:,} tokens, "
             f"{Path(labels['timing']).name} timing; load 1 is "
-            f"{labels['load_1_requests_per_s']:.3f} requests/s",
-            x=0.01,
-            ha="left",
-            fontsize=13,
-            fontweight="bold",
+            f"{labels['load_1_requests_per_s']:.3f} requests/s"
         )
-        path = Path(path)
-        figure.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
-    return path
+        return finish(figure, title, path, dpi=160)
 
 
 def _curve(

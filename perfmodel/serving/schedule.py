@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hw.errors import InputError
+from hw.errors import InputError, named
 
 
 class Part(enum.Flag):
@@ -58,10 +58,7 @@ def policy_named(name: str) -> Policy:
     Raises:
         InputError: there is none.
     """
-    try:
-        return POLICIES[name]
-    except KeyError:
-        raise InputError(f"policy {name!r} is unknown: choose {', '.join(POLICIES)}") from None
+    return named("policy", name, POLICIES)
 
 
 @dataclass(frozen=True, kw_only=True)
