@@ -367,7 +367,7 @@ class HbfBaseDie(wiring.Component):
             cut.eq(reset.quiet & ingress.idle),
             ingress.cut.eq(cut),
             *(die.cut[k].eq(cut) for die in dies),
-            reset.settled.eq(cut & decoder.empty & gate.idle & ~receiver.o.valid & ~awaited),
+            reset.settled.eq(cut & decoder.empty & gate.idle & ~receiver.holds & ~awaited),
         ]
 
     def _fill(self, m: Module, tsv: TsvTransfer, regions: TransferRegions) -> None:

@@ -124,7 +124,7 @@ class HbmBaseDie(wiring.Component):
             writer.reset.lost.eq(c.lost),
             writer.reset.quiet.eq(c.quiet),
             c.settled.eq(reads.idle & relay.empty & writer.reset.settled),
-            b.settled.eq(reads.idle & relay.empty & ~receiver.o.valid & ~answered),
+            b.settled.eq(reads.idle & relay.empty & ~receiver.holds & ~answered),
             writer.rate.eq(self.link_rate),
             self.fetch.eq(writer.fetch),
             self.write_done.eq(writer.done),

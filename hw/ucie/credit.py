@@ -86,11 +86,14 @@ class RequestReceiver(wiring.Component):
 
     Contract: holds ``credits`` descriptors, so a sender that obeys its credits never overflows it.
     A credit pulse follows each descriptor taken from ``o`` by one clock. Latency 2 clocks.
+    ``holds`` tells one clock after it came that there is a descriptor, before ``o`` shows it.
     """
 
     def __init__(self, *, credits: int) -> None:
         self._credits = credits
-        super().__init__({"port": In(RequestPort()), "o": Out(stream.Signature(Header))})
+        super().__init__(
+            {"port": In(RequestPort()), "o": Out(stream.Signature(Header)), "holds": Out(1)}
+        )
 
     @property
     def credits(self) -> int:
@@ -108,6 +111,7 @@ class RequestReceiver(wiring.Component):
             self.o.valid.eq(queue.r_rdy),
             self.o.payload.eq(queue.r_data),
             queue.r_en.eq(self.o.ready),
+            self.holds.eq(queue.w_level.any()),
         ]
         m.d.sync += self.port.credit.eq(self.o.valid & self.o.ready)
         return m

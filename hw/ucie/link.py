@@ -5,7 +5,6 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.ucie.link_codes import StateStatus
 from hw.ucie.link_end import Channel, check_channels
 from hw.ucie.link_shape import LinkShape
 from hw.ucie.transaction import ResetPort
@@ -29,7 +28,6 @@ class UcieLink(wiring.Component):
         ``far_NAME`` Out, of ``backward`` ones the other way round
     near_reset, far_reset : Out(ResetPort)
     reset : In: asks for a link reset, here for the near end
-    up : Out: both ends are ACTIVE
     """
 
     def __init__(
@@ -58,7 +56,6 @@ class UcieLink(wiring.Component):
                 "near_reset": Out(ResetPort()),
                 "far_reset": Out(ResetPort()),
                 "reset": In(1),
-                "up": Out(1),
             }
         )
 
@@ -97,6 +94,4 @@ class UcieLink(wiring.Component):
                 m.d.sync += later.eq(told)
                 told = later
             m.d.comb += other.peer_i.eq(told)
-        active = [end.state == StateStatus.ACTIVE for end in (near, far)]
-        m.d.comb += self.up.eq(active[0] & active[1])
         return m

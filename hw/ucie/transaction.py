@@ -47,7 +47,8 @@ PATHS = tuple(route.name.lower() for route in Route)  # as ports and submodules 
 
 
 class Header(data.Struct):
-    """Transaction header, 128 bits.
+    """Transaction header, 128 bits. CREDIT messages have a layout of their own, with the epoch of
+    the link (:mod:`hw.ucie.credit_message`).
 
     Members
     -------
@@ -67,8 +68,6 @@ class Header(data.Struct):
         The data is known to be wrong and must not be used.
     credit
         The token of the reserved slot in a GRANT, which WRITE_DATA sends back.
-    epoch
-        Unused: CREDIT messages have a layout of their own (:mod:`hw.ucie.credit_message`).
     page_end
         Last beat of a page.
     owner, relocated
@@ -90,12 +89,11 @@ class Header(data.Struct):
     chunk_end: 1
     poison: 1
     credit: 16
-    epoch: 1
     page_end: 1
     owner: 2
     relocated: 1
     status: 4
-    spare: 8
+    spare: 9
 
 
 HEADER_BYTES = 16

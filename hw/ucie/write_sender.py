@@ -176,6 +176,7 @@ class WriteSender(wiring.Component):
         )
         stored = grant_layout()(grants.w_data)
         granted, answered, leaves, drops = Signal(), Signal(), Signal(), Signal()
+        waits = grants.w_level.any()  # before it shows at the output, too
         completes = reply.message_class == MessageClass.COMPLETION
         owed = Signal(range(replies + 1))  # credits that have not gone back
         m.d.comb += [
@@ -207,8 +208,8 @@ class WriteSender(wiring.Component):
                 self.read_done.status.eq(reply.status),
             ]
         m.d.comb += [
-            opened.drop.eq(self.reset.quiet & ~grants.r_rdy & opened.some.valid),
-            self.reset.settled.eq(~grants.r_rdy & (owed == 0) & ~opened.some.valid),
+            opened.drop.eq(self.reset.quiet & ~waits & opened.some.valid),
+            self.reset.settled.eq(~waits & (owed == 0) & ~opened.some.valid),
         ]
         with m.If(opened.drop):
             m.d.sync += [

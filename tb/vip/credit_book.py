@@ -14,7 +14,7 @@ CREDIT, RELAY_DATA = 5, 4  # message classes
 COUNTS, EPOCHS = 1 << 12, 1 << 2
 _COUNT_BITS = 12
 _CLASS_AT, _EPOCH_AT, _FREED_AT = 4, 7, 9
-_CHUNK_END, _PAGE_END = 93, 112  # bits of a header
+_CHUNK_END, _PAGE_END = 93, 111  # bits of a header
 HEADER_BYTES = 16
 
 
@@ -127,8 +127,9 @@ class SenderBook:
         self.freed = freed
 
     def cleared(self) -> None:
-        """An epoch begins."""
+        """An epoch begins, and a chunk that was open is cut."""
         self._before = self.sent
+        self._spending.open = False
 
     def arrived(self, count: int) -> int:
         """The first message of an epoch tells what had come; how many were lost."""
@@ -182,8 +183,9 @@ class ReceiverBook:
         self.freed = freed
 
     def cleared(self) -> None:
-        """An epoch begins."""
+        """An epoch begins, and a chunk that was open is cut."""
         self.began = self.came
+        self._spending.open = False
 
 
 def message_of(epoch: int, books: Sequence[ReceiverBook]) -> CreditMessage:

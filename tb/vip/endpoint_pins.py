@@ -80,12 +80,25 @@ class EndpointPins:
             RuleBroken: the design broke a rule of the link.
         """
         self.now += 1
-        left = self.pins.read()
+        up = self.endpoint.active
+        left = self.pins.read() if up else None
         self.monitor.left(self.now, left)
         sent = self.endpoint.clock(self.to_endpoint.passes(self.now, left))
         arrives = self.to_design.passes(self.now, sent)
+        if not up:
+            arrives = None
         self.monitor.delivered(self.now, arrives)
         self.pins.write(arrives)
+
+    def down(self) -> None:
+        """Nothing passes any more, either way, until :meth:`up`."""
+        self.endpoint.active = False
+
+    def up(self) -> None:
+        """The link comes up after a reset, as the design does in this clock."""
+        self.endpoint.clear()
+        self.monitor.clear(self.now)
+        self.endpoint.active = True
 
     @property
     def at_rest(self) -> bool:

@@ -1,10 +1,11 @@
 """Watches one end of a link from outside: retry, framing and credits of all that passes."""
 
 from hw.ucie.framing import SLOT_BYTES
-from hw.ucie.link_end import CHANNEL_BITS, Channel
+from hw.ucie.link_end import Channel
 from hw.ucie.link_shape import LinkShape
 from tb.vip.credit_book import (
     CREDIT,
+    EPOCHS,
     CreditMessage,
     ReceiverBook,
     SenderBook,
@@ -15,7 +16,7 @@ from tb.vip.flit_model import Group, GroupModel
 from tb.vip.group_codec import Beat, GroupDecoder, WrongGroup
 from tb.vip.retry_monitor import RetryMonitor, RuleBroken
 
-_SPARE_AT = 15  # byte of a header
+_SPARE_AT = 119  # lowest of the spare bits, which are the last of a header
 
 
 class Contents:
@@ -49,23 +50,33 @@ class Contents:
             return found, None
         if message_class(message) == CREDIT:
             return found, message
-        place, rest = message[_SPARE_AT] & (1 << CHANNEL_BITS) - 1, message[_SPARE_AT]
-        if rest != place or place >= len(self._channels) or self._channels[place].lanes:
+        place = spare(message)
+        if place >= len(self._channels) or self._channels[place].lanes:
             raise WrongGroup(f"message {message.hex()} is of no channel of messages")
         return [*found, (place, without_place(message), b"")], None
 
     def _beat(self, beat: Beat) -> tuple[int, bytes, bytes]:
-        if self._beats is None or beat.header[_SPARE_AT]:
+        if self._beats is None or spare(beat.header):
             raise WrongGroup(f"a beat with header {beat.header.hex()} is of no channel")
         return self._beats, beat.header, beat.data
 
 
 def with_place(header: bytes, place: int) -> bytes:
-    return header[:_SPARE_AT] + bytes([place])
+    return _with_spare(header, place)
 
 
 def without_place(header: bytes) -> bytes:
-    return header[:_SPARE_AT] + b"\0"
+    return _with_spare(header, 0)
+
+
+def spare(header: bytes) -> int:
+    """The bits that are left to the link."""
+    return int.from_bytes(header, "little") >> _SPARE_AT
+
+
+def _with_spare(header: bytes, spare: int) -> bytes:
+    kept = int.from_bytes(header, "little") & (1 << _SPARE_AT) - 1
+    return (kept | spare << _SPARE_AT).to_bytes(len(header), "little")
 
 
 class LinkMonitor:
@@ -74,10 +85,11 @@ class LinkMonitor:
     - groups are laid out as docs/ucie.md says, messages name a channel that there is;
     - nothing is sent without a credit that has come back to the watched end;
     - its CREDIT messages tell of no more than came to it, no count goes back, ``epoch`` and
-      ``received`` stay as they are.
+      ``received`` stay as they are until a reset.
 
     Call ``left`` and ``delivered`` once a clock, ``left`` first, with what the watched end drives
-    and what reaches it. ``sends`` and ``receives`` are its own.
+    and what reaches it; neither while the link is down. ``clear`` begins a new epoch, as that of
+    the watched end does. ``sends`` and ``receives`` are its own.
     """
 
     def __init__(
@@ -89,12 +101,32 @@ class LinkMonitor:
         answer_clocks: int = 16,
         name: str = "design",
     ) -> None:
-        self._name = name
+        self._name, self._answer_clocks = name, answer_clocks
+        self._shape, self._channels = shape, (sends, receives)
         self._model = GroupModel(shape.flit_format, shape.flits)
-        self.retry = RetryMonitor(flits=shape.flits, rows=shape.rows, answer_clocks=answer_clocks)
-        self._out, self._in = Contents(shape, sends), Contents(shape, receives)
         self.sends = [SenderBook(channel) for channel in sends]
         self.receives = [ReceiverBook(channel) for channel in receives]
+        self.epoch = 0
+        self._restart()
+
+    def _restart(self) -> None:
+        shape, (sends, receives) = self._shape, self._channels
+        self.retry = RetryMonitor(
+            flits=shape.flits, rows=shape.rows, answer_clocks=self._answer_clocks
+        )
+        self._out, self._in = Contents(shape, sends), Contents(shape, receives)
+        self._settled = True
+
+    def clear(self, clock: int) -> None:
+        """All that was under way is lost, and the watched end begins an epoch."""
+        self.epoch = (self.epoch + 1) % EPOCHS
+        for sender in self.sends:
+            sender.cleared()
+        for receiver in self.receives:
+            receiver.cleared()
+        self._restart()
+        self._settled = False
+        self.retry.resumed(clock)
 
     @property
     def at_rest(self) -> bool:
@@ -149,15 +181,19 @@ class LinkMonitor:
             self.receives[place].receive(header)
         if credit is not None:
             told = CreditMessage.unpack(credit, len(self.sends))
-            for book, count in zip(self.sends, told.freed, strict=True):
-                book.told(count)
+            for k, book in enumerate(self.sends):
+                if not self._settled:
+                    book.arrived(told.received[k])
+                book.told(told.freed[k])
+            self._settled = True
 
     def _told(self, header: bytes) -> None:
         told = CreditMessage.unpack(header, len(self.receives))
         began = tuple(book.began for book in self.receives)
-        if (told.epoch, told.received) != (0, began):
+        if (told.epoch, told.received) != (self.epoch, began):
             raise WrongCredit(
-                f"CREDIT message of epoch {told.epoch}, received {told.received}, without a reset"
+                f"CREDIT message of epoch {told.epoch}, received {told.received}, in epoch "
+                f"{self.epoch}, which began with {began}"
             )
         for book, count in zip(self.receives, told.freed, strict=True):
             book.told(count)

@@ -15,13 +15,13 @@ from tb.vip.credit_book import (
 )
 from tb.vip.flit_model import Group, GroupModel
 from tb.vip.group_codec import SLOT, Beat, GroupEncoder
-from tb.vip.link_monitor import Contents, with_place
+from tb.vip.link_monitor import Contents, spare, with_place
 from tb.vip.retry_model import Outcome, ReplayReceiver, ReplaySender
 
 
 @dataclass(frozen=True)
 class Item:
-    """A message, or a beat with its data. The last byte of the header is zero."""
+    """A message, or a beat with its data. The spare bits of the header are zero."""
 
     header: bytes
     data: bytes = b""
@@ -86,10 +86,10 @@ class UcieEndpoint:
         """Queue a message, or a beat, of the channel ``name``."""
         place = self._places[0][name]
         lanes = self._channels[0][place].lanes
-        if len(header) != SLOT or header[-1] or len(data) != 8 * lanes:
+        if len(header) != SLOT or spare(header) or len(data) != 8 * lanes:
             raise ValueError(
-                f"{name} takes headers of {SLOT} bytes, the last one zero, and {8 * lanes} bytes "
-                f"of data, not {header.hex()} and {len(data)} bytes"
+                f"{name} takes headers of {SLOT} bytes whose spare bits are zero, and {8 * lanes} "
+                f"bytes of data, not {header.hex()} and {len(data)} bytes"
             )
         self._offered[place].append(Item(header, data))
 

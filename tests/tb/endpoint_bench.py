@@ -137,6 +137,19 @@ class Bench:
             await RisingEdge(self.dut.clk)
         await self.rest()
 
+    async def reset(self, clocks: int) -> int:
+        """The link goes down for so long, loses all that is under way, and comes up again."""
+        dut, pins = self.dut, self.pins
+        dut.active.value = dut.receiving.value = 0
+        pins.down()
+        await self.clocks(clocks)
+        dut.clear.value = 1
+        await self.clocks(1)
+        lost = self.user.reset()
+        pins.up()
+        dut.clear.value, dut.active.value, dut.receiving.value = 0, 1, 1
+        return lost
+
     async def rest(self) -> None:
         line = self.pins
         for injector in (line.to_design, line.to_endpoint):
@@ -257,4 +270,23 @@ async def one_way_is_worse(dut):
     while not bench.done:
         await bench.clocks(1)
         assert bench.pins.now < LIMIT
+    await bench.rest()
+
+
+@cocotb.test()
+async def resets_lose_what_is_under_way(dut):
+    """And nothing else: what comes later comes once and in order, and no credit is missing."""
+    bench = Bench(dut, "resets", 400)
+    pick = Random(f"{cocotb.RANDOM_SEED}/when")
+    for injector in (bench.pins.to_design, bench.pins.to_endpoint):
+        injector.rate = 0.05
+    await start_clock(dut)
+    lost = 0
+    for _ in range(12):
+        await bench.clocks(pick.randrange(1, 150))
+        lost += await bench.reset(pick.randrange(32, 100))
+    assert lost > 12 * AMOUNT and bench.monitor.epoch == 12 % 4
+    while not bench.done:
+        await bench.clocks(1)
+        assert bench.pins.now < LIMIT, f"not all has come: {bench.monitor.unrest()}"
     await bench.rest()

@@ -86,6 +86,13 @@ BUGS: dict[str, Callable[[], type]] = {
         LinkEnd,
         CreditGiver=variant(CreditGiver, ("m.d.sync += [state.freed.eq(freed), ", "m.d.sync += [")),
     ),
+    "an epoch begins with the count of another": lambda: variant(
+        LinkEnd,
+        CreditGiver=variant(CreditGiver, ("state.began.eq(received)", "state.began.eq(freed)")),
+    ),
+    "a reset gives back a credit too many": lambda: variant(
+        LinkEnd, CreditTaker=variant(CreditTaker, ("refund.eq(missing)", "refund.eq(missing + 1)"))
+    ),
 }
 
 

@@ -12,9 +12,9 @@ MOOD_CLOCKS = 120
 
 
 def random_item(channel: Channel, pick: Random) -> Item:
-    """Any header that is no CREDIT message; its last byte is left to the link."""
+    """Any header that is no CREDIT message; its spare bits are left to the link."""
     while True:
-        header = pick.randbytes(15) + b"\0"
+        header = pick.getrandbits(119).to_bytes(16, "little")
         if message_class(header) != CREDIT:
             return Item(header, pick.randbytes(8 * channel.lanes))
 
@@ -59,6 +59,12 @@ class EndpointUser:
     def done(self) -> bool:
         return not any(self._left.values()) and not any(self.expected.values())
 
+    def reset(self) -> int:
+        """What was under way is lost, either way; how much that was."""
+        waiting, received = self._endpoint.waiting, self._endpoint.received
+        lost = sum(kept(items, waiting(name), newest=True) for name, items in self.sent.items())
+        return lost + sum(kept(items, received(name)) for name, items in self.expected.items())
+
     def clock(self) -> None:
         for channel in self._sends:
             name = channel.name
@@ -71,6 +77,14 @@ class EndpointUser:
             if moods.takes() and (item := self._endpoint.take(name)) is not None:
                 check(name, self.expected, item)
                 self.taken += 1
+
+
+def kept(items: deque[Item], count: int, *, newest: bool = False) -> int:
+    """Forget all but the oldest, or the newest, ``count``; how many were forgotten."""
+    forgotten = len(items) - count
+    for _ in range(forgotten):
+        items.popleft() if newest else items.pop()
+    return forgotten
 
 
 def check(name: str, expected: dict[str, deque[Item]], item: Item) -> None:

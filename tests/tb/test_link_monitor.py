@@ -22,7 +22,7 @@ def payload(first=b"", *slots):
     return b"".join(slot.ljust(16, b"\0") for slot in (first, *slots))
 
 
-HEADER = bytes(15) + b"\x81"  # a message of channel 1
+HEADER = bytes(14) + b"\x80\x80"  # a message of channel 1: bits 119 and 127
 BEAT = bytes(15) + b"\x80"
 
 
@@ -32,12 +32,15 @@ BEAT = bytes(15) + b"\x80"
         ([(3, HEADER)], "sequence number 3 where 1 follows"),
         ([(1, HEADER), (1, HEADER)], "sent again without a Nak"),
         ([(1, HEADER), (5, HEADER)], "sequence number 5 where 3 follows"),
-        ([(1, bytes(15) + b"\x83")], "of no channel"),
-        ([(1, HEADER[:-1] + b"\x01")], "no message, but slot 0"),
+        ([(1, bytes(14) + b"\x80\x81")], "of no channel"),
+        ([(1, HEADER[:-1] + b"\x00")], "no message, but slot 0"),
         ([(1, payload(b"", b"", BEAT, b"\x01"))], "where no beat goes on"),
         ([(1 + 2 * k, HEADER) for k in range(6)], "request is sent without credit"),
         ([(1, CreditMessage(0, (1, 0), (0, 0)).pack()[:-1] + b"\x80")], "told as freed"),
-        ([(1, CreditMessage(1, (0, 0), (0, 0)).pack()[:-1] + b"\x80")], "without a reset"),
+        (
+            [(1, CreditMessage(1, (0, 0), (0, 0)).pack()[:-1] + b"\x80")],
+            "of epoch 1, .*, in epoch 0",
+        ),
         ([(1 + 2 * k % 255, b"") for k in range(64)], "63 groups from 0 on are unack"),
     ],
 )

@@ -10,10 +10,11 @@ BENCH = "tests.tb.endpoint_bench"
 
 def test_rtl_and_model_understand_each_other(verilator):
     result = run(build(design_of("small"), verilator), BENCH)
-    assert len(result.tests) == 10
+    assert len(result.tests) == 11
 
 
 STORM = "storms/rate=0.1"
+RESETS = "resets_lose_what_is_under_way"
 TINY = {"ENDPOINT_SHAPE": "tiny"}
 
 
@@ -34,6 +35,8 @@ FOUND = {
     "a credit counts twice": ("calm", "is sent without credit"),
     "credits are told that nobody freed": ("calm", r"told as freed, after \d+, and 0 came"),
     "counts of credits go back": ("calm", r"told as freed, after [1-9]"),
+    "an epoch begins with the count of another": (RESETS, r"in epoch \d, which began with"),
+    "a reset gives back a credit too many": (RESETS, "is sent without credit"),
 }
 
 

@@ -195,7 +195,7 @@ def test_a_chunk_takes_one_credit():
     for chunk in range(3):
         for beat in range(4):
             bits = RELAY_DATA << 4 | chunk << 8 | beat << 91
-            bits |= (beat == 3) << 93 | (beat == 3) << 112  # chunk_end, page_end
+            bits |= (beat == 3) << 93 | (beat == 3) << 111  # chunk_end, page_end
             pair.ends[0].offer("relay", bits.to_bytes(16, "little"), bytes(64))
     pair.users[1].clock = lambda: None
     for _ in range(100):

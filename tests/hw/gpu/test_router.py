@@ -138,3 +138,41 @@ def test_a_read_over_a_missing_path_waits(missing):
         await ctx.tick()
 
     simulate(dut, bench, clocks=10)
+
+
+def test_a_relay_that_brings_nothing_takes_no_more_than_direct_has_outstanding():
+    """As while link C is lost: reads of the other path go on, whoever chose the path."""
+    pick = random.Random(seed := 5)
+    dut = RequestRouter(TINY, pairs=1, direct=True, relay=True)
+    most, taken = 0, [0, 0]
+
+    async def bench(ctx):
+        nonlocal most
+        waiting: list[list[int]] = [[], []]  # slot and pages to come of each read, by path
+        ctx.set(dut.window, 1000)
+        ctx.set(dut.may_send, 3)
+        ctx.set(dut.i.valid, 1)
+        pages = pick.randint(1, 30)
+        for _ in range(3000):
+            ctx.set(dut.i.payload, {"pages": pages, "choice": Choice.LEAST_LOADED})
+            accepted = ctx.get(dut.accepted)
+            direct, relay = (sum(left for _, left in path) for path in waiting)
+            done = bool(waiting[0]) and waiting[0][0][1] == 0
+            comes = not done and bool(waiting[0])
+            ctx.set(dut.received[0], comes)
+            ctx.set(dut.completed[0], {"valid": done, "slot": waiting[0][0][0] if done else 0})
+            if done:
+                waiting[0].pop(0)
+            elif comes:
+                waiting[0][0][1] -= 1
+            if accepted.valid:
+                assert not accepted.path or relay < direct, f"seed {seed}"
+                most = max(most, relay + pages - direct if accepted.path else 0)
+                waiting[accepted.path].append([accepted.slot, pages])
+                taken[accepted.path] += 1
+                pages = pick.randint(1, 30)
+            await ctx.tick()
+
+    simulate(dut, bench, clocks=4000)
+    assert taken[0] > 100 and 1 <= taken[1] <= SLOTS, taken
+    assert 0 < most <= 30

@@ -29,12 +29,11 @@ PLACES = [
     ("chunk_end", 93, 1),
     ("poison", 94, 1),
     ("credit", 95, 16),
-    ("epoch", 111, 1),
-    ("page_end", 112, 1),
-    ("owner", 113, 2),
-    ("relocated", 115, 1),
-    ("status", 116, 4),
-    ("spare", 120, 8),
+    ("page_end", 111, 1),
+    ("owner", 112, 2),
+    ("relocated", 114, 1),
+    ("status", 115, 4),
+    ("spare", 119, 9),
 ]
 
 
