@@ -93,6 +93,30 @@ def test_modules_that_come_back_are_used_after_the_next_training(verilator):
     assert result.enabled == (0b1111, 0b1111)
 
 
+def struck(begin, clocks, module):
+    """A module delivers nothing for some clocks, and passes training."""
+    mask = 1 << module
+    return [(begin, {"dead": [mask, mask]}), (begin + clocks, {"dead": [0, 0]})]
+
+
+def test_a_retrain_may_begin_in_any_clock_of_another(verilator):
+    """The second strike comes 1, 2, 3 ... clocks after the first, until one is wholly over."""
+    apart, most = 611, 250
+    events = [
+        event
+        for later in range(1, most)
+        for module, begin in ((later % 4, 500), (later // 4 % 4, 500 + later))
+        for event in struck(begin + apart * later, 1, module)
+    ]
+    run = UcieRun(beats=(80_000, 78_000), messages=(30_000, 20_000), share=(60, 40),
+                  timeout=400_000, events=tuple(sorted(events, key=lambda event: event[0])))  # fmt: skip
+    result = played(run)
+    check(result, run)
+    assert result.enabled == (0b1111, 0b1111)
+    assert min(result.retrains) > most  # some are two retrains, and all are one at least
+    assert result.clock > apart * most  # there was traffic during all of them
+
+
 @pytest.mark.parametrize(("alive", "modules"), [(0b0011, 2), (0b1000, 1)])
 def test_rate_is_that_of_the_modules_that_are_left(verilator, alive, modules):
     run = UcieRun(beats=(2_000, 0), steady_from=500, events=((0, {"alive": [alive, 15]}),))
