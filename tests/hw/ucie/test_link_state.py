@@ -209,7 +209,17 @@ def test_retrain_keeps_the_epoch_and_link_reset_begins_a_new_one():
         assert (ctx.get(end.epoch), bench.clears, bench.restarts) == (1, [1, 1], [1, 1])
         bench.retrain = [0, 1]
         bench.alive = [0b1011, 0b1111]
-        await bench.until(ctx, RETRAIN, RETRAIN)
+        in_doubt = [0, 0]  # clocks in which an end tells that it does not trust what it receives
+        while [bench.status(ctx, k) for k in range(2)] != [RETRAIN, RETRAIN]:
+            for k, one in enumerate(pair.ends):
+                ctx.set(one.retrain, bench.retrain[k])
+                assert ctx.get(one.pl_error) == (
+                    bench.retrain[k] and bench.status(ctx, k) == ACTIVE
+                )
+                in_doubt[k] += ctx.get(one.pl_error)
+            await bench.clock(ctx)
+        assert in_doubt[1] and not in_doubt[0]
+        assert not ctx.get(pair.ends[1].pl_error)
         assert ctx.get(end.pl_phyinrecenter) and ctx.get(end.pl_inband_pres)
         bench.retrain = [0, 0]
         await bench.until(ctx, ACTIVE, ACTIVE)
