@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from dataclasses import dataclass
+from math import ceil
 
 from hw.hbm.relay import safe_early_pages
 from hw.params import Machine
@@ -17,7 +18,6 @@ LIMIT_PCT = 0.5  # of a steady rate from its closed form
 STORED_CLOCKS = 1  # from the last beat of a page to the clock in which it may be chosen
 LEAVE_CLOCKS = 3  # from there to the link
 REQUEST_CLOCKS = 3  # through the HBM base die
-FRAME_CLOCKS = (GROUPS - 1) / 2  # until a frame begins, on average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,24 +49,25 @@ class Way:
     def bound(self) -> float:
         """That of the link, of chunks that are stored whole less the turn of a credit.
 
-        A turn is a read and a register, link C, the credit counter of the HBF base die, a frame,
-        the read of a beat, link C, storing, and a frame here. Both pacers keep a grant while they
-        wait. One turn is lost every two chunks, since the other region is full meanwhile. With an
-        early grant it passes while the last pages are taken; with cut-through the other region is
-        empty.
+        A region is drained and filled in turn, one while the other is filled and drained, so a turn
+        is lost every two chunks. It takes from the last page that leaves to the first that comes
+        and from the last that came to the first that leaves: a read and a register, link C, the
+        credit counter of the HBF base die, the read of a beat, link C, the rest of a page, storing.
+        All pages begin with a frame, so drain, fill and turn are whole frames. With an early grant
+        the turn passes while the last pages are taken; with cut-through the other region is empty.
         """
         machine, modes = self.machine, self.modes
         usable = machine.link.usable_bytes_per_s
         if modes is None or modes.cut_through:
             return usable
-        chunk = machine.relay_chunk_pages * self.page_clocks
-        turn = (
-            (2 * machine.link.one_way_cycles + 3 + READ_CLOCKS + 1 + STORED_CLOCKS)
-            + 2 * FRAME_CLOCKS
-            - 2 * self.page_clocks
-        )
-        lost = max(0.0, turn - modes.early_pages * self.page_clocks)
-        return usable * 2 * chunk / (2 * chunk + lost)
+        pages = machine.relay_chunk_pages
+        turn = 2 * machine.link.one_way_cycles + 3 + READ_CLOCKS + 1 + STORED_CLOCKS + GROUPS - 1
+        left = max(0.0, turn - modes.early_pages * self.page_clocks)
+        if not left:
+            return usable
+        moving = ceil((pages - 1) * self.page_clocks / GROUPS)
+        period_clocks = GROUPS * (2 * moving + ceil(left / GROUPS))
+        return 2 * pages * machine.geometry.page_bytes * machine.clock_hz / period_clocks
 
     @property
     def page_clocks(self) -> float:
@@ -75,7 +76,7 @@ class Way:
 
     @property
     def later_ns(self) -> float:
-        """First byte after that of Direct, but for the wait for a frame.
+        """First byte after that of Direct, but for the waits for frames, at the HBF and here.
 
         A link more each way, the HBM base die, and what must be whole: a page or the chunk.
         """

@@ -57,7 +57,7 @@ def test_a_figure_off_its_closed_form_ends_in_status_one(monkeypatch, capsys, tm
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["speeds"], "experiment 'speeds' is unknown: choose rates, first-byte, peers"),
+        (["speeds"], "experiment 'speeds' is unknown: choose rates, first-byte, relay, peers"),
         (["rates", "--preset", "formal"], "preset 'formal': measure takes paper or mini"),
         (["rates", "--out", "/dev/null"], "out is '/dev/null'"),
         (["rates", "--docs", "missing.md"], "docs is 'missing.md': cannot be read"),
