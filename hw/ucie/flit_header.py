@@ -101,14 +101,6 @@ def sequence_of(header: data.View) -> Value:
     return Cat(header.sequence_low, header.sequence_high)
 
 
-def is_nop(header: data.View) -> Value:
-    """The flit fills a slot: it has no payload and does not go through the retry buffer.
-
-    Its Ack or Nak counts all the same. Test and management flits are none, whatever their protocol.
-    """
-    return (header.protocol == NOP_PROTOCOL) & (header.type == FlitType.NORMAL)
-
-
 def is_discarded(header: data.View) -> Value:
     """All bits are zero: the receiver drops the flit and takes nothing from its header."""
     return header.as_value() == 0

@@ -38,8 +38,16 @@ class UcieLink(wiring.Component):
         forward: tuple[Channel, ...],
         backward: tuple[Channel, ...],
     ) -> None:
-        check_channels("forward", forward)
-        check_channels("backward", backward)
+        check_channels("forward", forward, lanes=shape.lanes)
+        check_channels("backward", backward, lanes=shape.lanes)
+        both = {channel.name for channel in forward} & {channel.name for channel in backward}
+        if both:
+            raise ValueError(f"channels of both directions are called {', '.join(sorted(both))}")
+        if not 1 <= cycles < shape.training_clocks:
+            raise ValueError(
+                f"cycles must be 1 to less than the training, {shape.training_clocks} clocks, not "
+                f"{cycles!r}"
+            )
         if shape.timeout_clocks < 2 * SIDEBAND_CLOCKS:
             raise ValueError(
                 f"timeout_clocks must be at least {2 * SIDEBAND_CLOCKS}, the sideband there and "

@@ -41,12 +41,18 @@ class Channel:
     lanes: int = 0
     chunked: bool = False
 
+    def __post_init__(self) -> None:
+        if self.depth < 1:
+            raise ValueError(f"depth of channel {self.name} must be at least 1, not {self.depth!r}")
+        if self.chunked and not self.lanes:
+            raise ValueError(f"channel {self.name} is chunked, which needs lanes")
+
     def port(self) -> wiring.Signature:
         return DataPort(self.lanes) if self.lanes else RequestPort()
 
 
-def check_channels(side: str, channels: Iterable[Channel]) -> None:
-    """Refuse what one direction of a link cannot carry.
+def check_channels(side: str, channels: Iterable[Channel], *, lanes: int) -> None:
+    """Refuse what one direction of a link whose beats have ``lanes`` cannot carry.
 
     Raises:
         ValueError: with the side and what is wrong.
@@ -54,8 +60,17 @@ def check_channels(side: str, channels: Iterable[Channel]) -> None:
     channels = tuple(channels)
     if not 1 <= len(channels) <= CHANNELS:
         raise ValueError(f"{side} must be 1 to {CHANNELS} channels, not {len(channels)}")
+    names = [channel.name for channel in channels]
+    if len(set(names)) != len(names):
+        raise ValueError(f"{side} has two channels of one name: {', '.join(names)}")
     if sum(bool(channel.lanes) for channel in channels) > 1:
         raise ValueError(f"{side} has more than one channel of data beats")
+    for channel in channels:
+        if channel.lanes not in (0, lanes):
+            raise ValueError(
+                f"lanes of channel {channel.name} must be 0 or {lanes}, as those of the link, not "
+                f"{channel.lanes!r}"
+            )
 
 
 class LinkEnd(wiring.Component):
@@ -86,8 +101,8 @@ class LinkEnd(wiring.Component):
     def __init__(
         self, *, shape: LinkShape, sends: tuple[Channel, ...], receives: tuple[Channel, ...]
     ) -> None:
-        check_channels("sends", sends)
-        check_channels("receives", receives)
+        check_channels("sends", sends, lanes=shape.lanes)
+        check_channels("receives", receives, lanes=shape.lanes)
         self._shape, self._sends, self._receives = shape, sends, receives
         flits = FlitPort(flits=shape.flits, flit_bytes=shape.flit_format.flit_bytes)
         super().__init__(

@@ -8,10 +8,12 @@ from hw.ucie.flit import FlitFormat, latency_optimised
 from hw.ucie.flit_codec import MAX_PIPELINE
 from hw.ucie.framing import SLOT_BITS, GroupLayout, slots_of
 from hw.ucie.packer import FLUSH_CLOCKS
+from hw.ucie.retry import TIMEOUT_FLITS
 
 # PHY and adapter take 4 of the clocks of `Link.one_way_cycles`, and stand here as blocks: striper
 # 1, deskewer 2, decoder 1.
 BLOCK_CYCLES = 4
+ANSWER_CLOCKS = 6  # of a group and its Ack, beside `Link.one_way_cycles` both ways
 LEAST_WIRE_CYCLES = 2
 
 
@@ -26,7 +28,7 @@ class LinkShape:
         modules: Of UCIe that the flits are spread over.
         module_lanes: Of each module; a lane carries a byte in eight unit intervals.
         max_skew: Clocks by which the words of one module may come later than those of another.
-        training_clocks: How long training takes; longer than anything is under way.
+        training_clocks: How long training takes; longer than anything is on the wires.
         timeout_clocks: After which a missing step of the other end is an error, and how long an
             error lasts at least; milliseconds in UCIe.
         pipeline: Stages of the CRC.
@@ -54,6 +56,8 @@ class LinkShape:
     def __post_init__(self) -> None:
         if not 1 <= self.pipeline <= MAX_PIPELINE:
             raise ValueError(f"pipeline must be 1 to {MAX_PIPELINE}, not {self.pipeline!r}")
+        if self.page_room < 1:
+            raise ValueError(f"page_room must be at least 1, not {self.page_room!r}")
         if self.queue_beats < self.page_room:
             raise ValueError(
                 f"queue_beats must be at least page_room, {self.page_room}, not "
@@ -90,7 +94,7 @@ def link_shape(machine: Machine, flit_format: FlitFormat | None = None) -> LinkS
     """Of the links of a machine, in a format of its flits, by default that with the most payload.
 
     Raises:
-        InputError: no whole flits pass in a clock.
+        InputError: no whole flits pass in a clock, or an answer comes too late for the retry.
     """
     link = machine.link
     group_bytes = link.raw_bytes_per_s / machine.clock_hz
@@ -100,12 +104,19 @@ def link_shape(machine: Machine, flit_format: FlitFormat | None = None) -> LinkS
             f"Link.flit_bytes is {link.flit_bytes!r}: {group_bytes:g} bytes pass in a clock, which "
             "must be a whole number of flits, two at least"
         )
+    most = (-(-TIMEOUT_FLITS // flits) - ANSWER_CLOCKS) // 2
+    if link.one_way_cycles > most:
+        raise InputError(
+            f"Link.one_way_cycles is {link.one_way_cycles!r}: must be at most {most} with flits, "
+            f"which are sent again {TIMEOUT_FLITS} flit times later"
+        )
     return LinkShape(
         flit_format=flit_format or latency_optimised(link.flit_bytes),
         flits=flits,
         lanes=machine.lanes,
         modules=link.modules,
         module_lanes=link.lanes,
+        training_clocks=max(32, link.one_way_cycles + 1),
     )
 
 

@@ -25,7 +25,8 @@ from tb.simulator import Build
 MIB = 1 << 20
 TRANSFERS = (MIB, 8 * MIB)
 PACER = Fraction(PACED, ALL)
-LIMIT = 0.01  # of the deviation from the closed form
+# Of the deviation from the closed form; replays that find a NOP to repeat cost more than it says.
+LIMITS = {"transfers": 0.01, "round trips": 0.01, "errors": 0.012}
 # From the clock in which the first beat is chosen: source 1, queue of the sender 2, packer 1,
 # adapter 2, adapter at the other end 1, unpacker 1, queue of the receiver 2; the channel on top.
 BLOCK_CLOCKS = 10
@@ -132,7 +133,12 @@ def round_trip(shape: LinkShape, build: Build, channel: int, *, paced: bool, bea
     rows = shape.rows or replay_rows(shape.flits)
     full = beats_a_clock(shape, paced=False) * min(Fraction(1), Fraction(rows, clocks))
     expected = min(full, PACER) if paced else full
-    labels = {"channel": channel, "round_trip": clocks, "pacer": paced}
+    labels = {
+        "format": shape.flit_format.number,
+        "channel": channel,
+        "round_trip": clocks,
+        "pacer": paced,
+    }
     return Case(labels, steady(run, play_link(build, run)), float(expected))
 
 
@@ -164,21 +170,23 @@ def measure(machine: Machine, seed: int, progress: Progress) -> Measurement:
         for transfer_bytes in TRANSFERS:
             for paced in (False, True):
                 found["transfers"].append(transfer(shape, build, transfer_bytes, paced=paced))
+    for shape in shapes:
+        build = link_build(shape, depth_beats=DEEP)
+        for channel in CHANNELS:
+            for paced in (False, True):
+                case = round_trip(shape, build, channel, paced=paced, beats=8_000)
+                found["round trips"].append(case)
     shape = shapes[0]
     build = link_build(shape, depth_beats=DEEP)
-    for channel in CHANNELS:
-        for paced in (False, True):
-            case = round_trip(shape, build, channel, paced=paced, beats=8_000)
-            found["round trips"].append(case)
     for flit_errors in ERRORS:
         progress(f"flit errors {flit_errors:g}")
         beats = int(min(200_000, 4_000 / flit_errors))
         found["errors"].append(erring(shape, build, flit_errors, beats=max(beats, 40_000)))
     misses = [
         f"{kind} {dict(case.labels)}: {100 * case.deviation:+.2f} %"
-        for kind in ("transfers", "round trips")
+        for kind, limit in LIMITS.items()
         for case in found[kind]
-        if abs(case.deviation) > LIMIT
+        if abs(case.deviation) > limit
     ]
     rows = [{"kind": kind, **case.as_json()} for kind, cases in found.items() for case in cases]
     return Measurement(
@@ -237,11 +245,12 @@ def _round_trips_table(shape: LinkShape, cases: list[Case]) -> Table:
     return Table(
         title=f"Steady beats a clock over the round trip, {rows} groups unacknowledged at most",
         columns=(
-            *("channel each way", "round trip", "pacer"),
+            *("format", "channel each way", "round trip", "pacer"),
             *("closed form", "measured", "deviation"),
         ),
         rows=tuple(
             (
+                str(case.labels["format"]),
                 f"{case.labels['channel']} clocks",
                 f"{case.labels['round_trip']} clocks",
                 "25 of 32" if case.labels["pacer"] else "off",
@@ -251,13 +260,13 @@ def _round_trips_table(shape: LinkShape, cases: list[Case]) -> Table:
             )
             for case in cases
         ),
-        left=3,
+        left=4,
     )
 
 
 def _errors_table(cases: list[Case]) -> Table:
     return Table(
-        title="Steady beats a clock with errors on the way of the data",
+        title="Steady beats a clock with errors on the way of the data, in the first format",
         columns=(
             *("errors a flit", "errors a group", "flits struck"),
             *("go-back-N", "measured", "deviation"),

@@ -9,11 +9,9 @@ from amaranth.lib.data import StructLayout
 
 from hw.ucie.flit_header import (
     FlitHeader,
-    FlitType,
     HeaderFields,
     SequenceUse,
     is_discarded,
-    is_nop,
     sequence_of,
 )
 from tests.hw.pysim import simulate
@@ -97,25 +95,21 @@ def test_more_than_16_bits_are_refused() -> None:
 
 def test_headers_are_judged_as_in_python() -> None:
     m, header = Module(), Signal(FlitHeader)
-    sequence, nop, discarded = Signal(8), Signal(), Signal()
+    sequence, discarded = Signal(8), Signal()
     m.d.comb += [
         sequence.eq(sequence_of(header)),
-        nop.eq(is_nop(header)),
         discarded.eq(is_discarded(header)),
     ]
     m.d.sync += Signal().eq(0)
 
     rng = random.Random(2)
     some = [rng.getrandbits(16) & rng.getrandbits(16) for _ in range(500)]
-    nops = [bits & 0x3F3F for bits in some]
 
     async def bench(ctx: Any) -> None:
-        for bits in [0, *(1 << k for k in range(16)), *some, *nops]:
+        for bits in [0, *(1 << k for k in range(16)), *some]:
             ctx.set(header.as_value(), bits)
             fields = HeaderFields.unpack(bits)
             assert ctx.get(sequence) == fields.sequence, hex(bits)
-            empty = fields.protocol == 0 and fields.type == FlitType.NORMAL
-            assert ctx.get(nop) == empty, hex(bits)
             assert ctx.get(discarded) == (bits == 0), hex(bits)
 
     simulate(m, bench, clocks=1)

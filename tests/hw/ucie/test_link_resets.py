@@ -10,6 +10,7 @@ from amaranth.sim import Simulator
 
 from hw.ucie.flit import latency_optimised
 from hw.ucie.link import SIDEBAND_CLOCKS, UcieLink
+from hw.ucie.link_codes import StateStatus
 from hw.ucie.link_end import Channel
 from hw.ucie.link_shape import LinkShape
 from hw.ucie.transaction import MessageClass
@@ -158,8 +159,12 @@ class Bench:
             await self.step()
         raise AssertionError(f"not within {most} clocks")
 
+    @property
+    def active(self) -> bool:
+        return all(self.ctx.get(end.state) == StateStatus.ACTIVE for end in self.ends)
+
     def up(self) -> bool:
-        return bool(self.ctx.get(self.link.up)) and all(die.since is None for die in self.dies)
+        return self.active and all(die.since is None for die in self.dies)
 
     async def rest(self) -> None:
         """All that was sent has come or come back: each sender has what it began with."""
@@ -203,7 +208,7 @@ def test_a_reset_is_told_to_both_dies_and_waits_for_them(bench, cause, end):
             for _ in range(late):
                 await bench.step()
                 assert near.since is not None and far.since is not None
-                assert not bench.ctx.get(bench.link.up)
+                assert not bench.active
             slow.settled = 1
             await bench.until(bench.up, 150)
             await bench.steps(60)
@@ -324,6 +329,17 @@ def test_a_reset_in_any_clock_of_the_way_up(bench, before, whole):
 
         bench.run(scenario, clocks=800)
     assert not before or len(alone) > 1, alone  # one end was up alone
+
+
+@pytest.mark.parametrize("cycles", [0, 32])
+def test_wires_as_long_as_the_training_are_refused(cycles):
+    with pytest.raises(ValueError, match=rf"cycles must be 1 to .* 32 clocks, not {cycles}"):
+        UcieLink(shape=SHAPE, cycles=cycles, forward=(REQUEST,), backward=(REPLY,))
+
+
+def test_a_name_of_both_directions_is_refused():
+    with pytest.raises(ValueError, match="channels of both directions are called request"):
+        UcieLink(shape=SHAPE, cycles=4, forward=(REQUEST,), backward=(DATA, REQUEST))
 
 
 def test_errors_shorter_than_the_sideband_there_and_back_are_refused():

@@ -8,7 +8,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-from hw.ucie.modules import Deskewer, Striper, blocks
+from hw.ucie.modules import NUMBER_BITS, Deskewer, Striper, blocks
 from tb.vip.module_channel import ModuleChannel
 from tests.hw.pysim import simulate
 
@@ -202,6 +202,30 @@ def test_a_loss_stops_the_groups_until_restart(mask, length):
         assert line.came == line.sent[: len(line.came)]
 
     simulate(way, bench, clocks=4000)
+
+
+@pytest.mark.parametrize("bit", range(NUMBER_BITS))
+def test_a_wrong_number_stops_the_groups_as_a_loss_does(bit):
+    deskewer = Deskewer(**SIZES, max_skew=SKEW)
+    came = []
+
+    async def bench(ctx):
+        ctx.set(deskewer.enabled, 0b1111)
+        ctx.set(deskewer.restart, 1)
+        await ctx.tick()
+        ctx.set(deskewer.restart, 0)
+        for number in range(12):
+            for k, module in enumerate(deskewer.i):
+                ctx.set(module.valid, 1)
+                ctx.set(module.number, number ^ (k == 2 and number == 5) << bit)
+                ctx.set(module.word, number)
+            await ctx.tick()
+            if ctx.get(deskewer.valid):
+                came.append(ctx.get(deskewer.payload) & 0xFF)
+        assert ctx.get(deskewer.lost)
+
+    simulate(deskewer, bench, clocks=50)
+    assert came == [0, 1, 2, 3, 4]
 
 
 def test_more_skew_than_allowed_is_noticed():
