@@ -1,0 +1,1 @@
+"""Serving agent sessions over a hierarchy of HBM, HBF, DRAM and SSD."""
