@@ -18,11 +18,12 @@ class Counters:
         decode_tokens: Those of them that a decode step gave.
         pairs: Query-key pairs of prefill.
         read_hbm_tokens, read_hbf_tokens: KV that attention read, in prefill and in decode.
+        decode_read_tokens: Those of them that decode steps read.
         outputs: Rows of steps that went through the output head.
         steps, turns, preemptions: Numbers of them.
         *_s: Parts of the clock; ``movement_s`` is what movement adds to it.
-        ttft_sum_s, tpot_sum_s, tpot_turns: Latencies, from becoming eligible; TPOT of a turn is
-            the mean over the tokens after its first.
+        ttft_sum_s, ttft_turns, tpot_sum_s, tpot_turns: Latencies, from becoming eligible; TPOT of a
+            turn is the mean over the tokens after its first.
     """
 
     input_tokens: int = 0
@@ -36,6 +37,7 @@ class Counters:
     pairs: int = 0
     read_hbm_tokens: int = 0
     read_hbf_tokens: int = 0
+    decode_read_tokens: int = 0
     outputs: int = 0
     steps: int = 0
     turns: int = 0
@@ -47,6 +49,7 @@ class Counters:
     movement_s: float = 0.0
     idle_s: float = 0.0
     ttft_sum_s: float = 0.0
+    ttft_turns: int = 0
     tpot_sum_s: float = 0.0
     tpot_turns: int = 0
     ledger: Ledger = field(default_factory=Ledger)

@@ -161,18 +161,30 @@ class Engine:
     # Room ---------------------------------------------------------------------------------------
 
     def _room(self, tokens: int) -> bool:
-        """Free HBM: evict what is not locked, then demote active requests, oldest first."""
+        """Free HBM: evict what is not locked, then demote active requests, oldest first.
+
+        Those that have a whole granule in HBM come before those that have only grown a little.
+        """
         store = self.store
         if store.capacity[_HBM] - store.used[_HBM] >= tokens or store.make_room(_HBM, tokens):
             return True
-        for request in self.active.values():
-            self.settle(request)
-            moved = store.demote(request.entry, tokens - store.free(_HBM))
-            if moved and request.decoding:
-                self.hbm_tokens -= moved
-                self.hbf_tokens += moved
-            if store.free(_HBM) >= tokens:
-                return True
+        if not store.capacity[_HBF]:
+            return False
+        now = self.decode_step
+        for least in (store.granule, 1):
+            for request in self.active.values():
+                here = request.entry.tokens[_HBM]
+                if request.decoding:
+                    here += now - request.mark
+                if here < least:
+                    continue
+                self.settle(request)
+                moved = store.demote(request.entry, tokens - store.free(_HBM))
+                if moved and request.decoding:
+                    self.hbm_tokens -= moved
+                    self.hbf_tokens += moved
+                if store.free(_HBM) >= tokens:
+                    return True
         return False
 
     def settle(self, request: Request) -> None:
@@ -306,6 +318,7 @@ class Engine:
         grown = rows * (steps * (steps + 1) // 2)
         counters.read_hbm_tokens += steps * self.hbm_tokens + grown
         counters.read_hbf_tokens += steps * self.hbf_tokens
+        counters.decode_read_tokens += steps * (self.hbm_tokens + self.hbf_tokens) + grown
         counters.decode_tokens += steps * rows
         for request, part in chunks:
             hbm, hbf = request.entry.tokens[_HBM], request.entry.tokens[_HBF]
@@ -335,6 +348,7 @@ class Engine:
                     request.given = 1
                     self.counters.given_tokens += 1
                     request.first_token_s = self.clock.now
+                    self.counters.ttft_turns += 1
                     self.counters.ttft_sum_s += self.clock.now - request.eligible_s
                 if request.given >= request.output:
                     self._finish(request)

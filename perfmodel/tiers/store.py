@@ -64,6 +64,11 @@ class Store:
         """Tokens that fit into HBM and HBF."""
         return self.capacity[Tier.HBM] + self.capacity[Tier.HBF]
 
+    @property
+    def granule(self) -> int:
+        """Fewest tokens that are worth moving by themselves."""
+        return self._granule or 1
+
     def free(self, tier: int) -> int:
         """Tokens that still fit into a tier."""
         return self.capacity[tier] - self.used[tier]
