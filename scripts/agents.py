@@ -70,6 +70,10 @@ def agents(
     cycles: Annotated[float, typer.Option(help="Program and erase cycles.")] = 100_000,
     amplification: Annotated[float, typer.Option(help="Write amplification.")] = 1.0,
     utilisation: Annotated[float, typer.Option(help="Part of all cycles that is used.")] = 1.0,
+    block_gb: Annotated[
+        float | None,
+        typer.Option(help="Follow wear in blocks of so many GB of HBF, with garbage collection."),
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first turns of a trace.")] = None,
     turns: Annotated[int | None, typer.Option(help="Replicate to exactly TURNS turns.")] = None,
     copies: Annotated[int, typer.Option(help="Then join each session by copies of itself.")] = 1,
@@ -114,6 +118,7 @@ def agents(
             replicas=replicas,
             weights=named("weights", weights, places),
             granule_tokens=granule or None,
+            block_bytes=None if block_gb is None else round(block_gb * 1e9),
             checked=check,
         ),
         architectures=changed,

@@ -20,7 +20,7 @@ from perfmodel.agents.machine import Machine, Moved
 from perfmodel.agents.request import Request
 from perfmodel.agents.turns import Turns
 from perfmodel.scheduler import Admission, WaitingQueue
-from perfmodel.tiers import Store, Tier
+from perfmodel.tiers import FlashLog, Store, Tier
 
 Progress = Callable[[int], None]
 _FOREVER = 2**62
@@ -35,6 +35,7 @@ class Engine:
         turns: The sessions.
         admission: The policy.
         granule_tokens: Of evictions, as ``Store``.
+        flash: Blocks of HBF, where wear is followed.
         skip: Whether to take equal steps together.
         store_type: Class of the storage hierarchy.
     """
@@ -46,12 +47,13 @@ class Engine:
         admission: Admission,
         *,
         granule_tokens: int | None,
+        flash: FlashLog | None = None,
         skip: bool = True,
         store_type: type[Store] = Store,
     ) -> None:
         self.machine, self.turns, self.admission = machine, turns, admission
         self.store = store_type(
-            machine.capacity_tokens, turns.sessions, granule_tokens=granule_tokens
+            machine.capacity_tokens, turns.sessions, granule_tokens=granule_tokens, flash=flash
         )
         turns.check_fit(self.store.device_capacity)
         self.limit = admission.limit_tokens(self.store.device_capacity)

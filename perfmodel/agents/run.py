@@ -12,14 +12,14 @@ from typing import Any
 from perfmodel.agents.architecture import Architecture
 from perfmodel.agents.checked import CheckedEngine
 from perfmodel.agents.counters import Counters
-from perfmodel.agents.endurance import Endurance
+from perfmodel.agents.endurance import YEAR_S, Endurance
 from perfmodel.agents.energy import Energy, Prices, energy
 from perfmodel.agents.engine import Engine
 from perfmodel.agents.machine import Machine, WeightTier
 from perfmodel.agents.turns import turns_of
 from perfmodel.models.dense import DenseModel
 from perfmodel.scheduler import Admission
-from perfmodel.tiers import GRANULE_TOKENS, Tier
+from perfmodel.tiers import GRANULE_TOKENS, FlashLog, Tier
 from perfmodel.workload import Trace
 
 Progress = Callable[[int], None]
@@ -32,6 +32,8 @@ class Setup:
     Attributes:
         gpus: Of one replica.
         granule_tokens: Of evictions; None: whole entries.
+        block_bytes: Of the blocks of HBF in which wear is followed, over all stacks of a replica;
+            None: it is not.
         checked: Check all invariants in every step.
         skip: Take equal steps together.
     """
@@ -43,6 +45,7 @@ class Setup:
     replicas: int = 1
     weights: WeightTier = WeightTier.HBM
     granule_tokens: int | None = GRANULE_TOKENS
+    block_bytes: int | None = None
     checked: bool = False
     skip: bool = True
 
@@ -57,6 +60,17 @@ class Setup:
             host_share=1 / self.replicas,
         )
 
+    def flash(self) -> FlashLog | None:
+        """Blocks of one replica's HBF, all erased; None without HBF or without ``block_bytes``.
+
+        Raises:
+            InputError: a block is smaller than a token of KV.
+        """
+        capacity = self.machine.capacity_tokens[Tier.HBF]
+        if self.block_bytes is None or not capacity:
+            return None
+        return FlashLog(capacity, self.block_bytes // self.model.kv_token_bytes)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -65,11 +79,13 @@ class Outcome:
     Attributes:
         clock_s: When the last turn was complete.
         counters: Sums over the replicas.
+        flash: Blocks of HBF of each replica, where they were followed.
     """
 
     setup: Setup
     clock_s: float
     counters: Counters
+    flash: tuple[FlashLog, ...] = ()
 
     @property
     def machine(self) -> Machine:
@@ -98,6 +114,19 @@ class Outcome:
         written = self.written_bytes(Tier.HBF)
         return (endurance or Endurance()).lifetime_years(capacity, written, self.clock_s)
 
+    @property
+    def write_amplification(self) -> float | None:
+        """Of the block model; None where blocks were not followed."""
+        host = sum(flash.host_tokens for flash in self.flash)
+        if not host:
+            return None
+        return 1 + sum(flash.relocated_tokens for flash in self.flash) / host
+
+    def lifetime_by_blocks_years(self, cycles: float = Endurance().cycles) -> float | None:
+        """Until the block that is erased most has had its cycles; None where none was erased."""
+        most = max((max(flash.erases) for flash in self.flash), default=0)
+        return cycles / most * self.clock_s / YEAR_S if most else None
+
     def values(
         self, prices: Prices | None = None, endurance: Endurance | None = None
     ) -> dict[str, Any]:
@@ -116,6 +145,10 @@ class Outcome:
             "hbm_written_bytes": self.written_bytes(Tier.HBM),
             "hbf_written_bytes": self.written_bytes(Tier.HBF),
             "lifetime_years": self.lifetime_years(endurance),
+            "write_amplification": self.write_amplification,
+            "lifetime_by_blocks_years": self.lifetime_by_blocks_years(
+                (endurance or Endurance()).cycles
+            ),
             "energy_j": joules.total_j,
             "energy": asdict(joules),
             "mean_tpot_ms": 1e3 * counters.tpot_sum_s / max(counters.tpot_turns, 1),
@@ -146,19 +179,23 @@ def serve_agents(trace: Trace, setup: Setup, progress: Progress | None = None) -
     """
     machine, kind = setup.machine, CheckedEngine if setup.checked else Engine
     total, clock_s, done = Counters(), 0.0, 0
+    logs: list[FlashLog] = []
     for replica in range(setup.replicas):
+        flash = setup.flash()
+        logs += [flash] if flash else []
         engine = kind(
             machine,
             turns_of(trace, replica=replica, replicas=setup.replicas),
             setup.admission,
             granule_tokens=setup.granule_tokens,
+            flash=flash,
             skip=setup.skip,
         )
         report = None if progress is None else _offset(progress, done)
         total = total.plus(engine.run(report))
         clock_s = max(clock_s, engine.clock.now)
         done += engine.counters.turns
-    return Outcome(setup=setup, clock_s=clock_s, counters=total)
+    return Outcome(setup=setup, clock_s=clock_s, counters=total, flash=tuple(logs))
 
 
 def _offset(progress: Progress, before: int) -> Progress:

@@ -84,7 +84,7 @@ def run_cells(
     """
     setups = study.setups
     for setup in setups:
-        _ = setup.machine.capacity_tokens  # refuses what does not fit before the first run
+        setup.flash()  # refuses what does not fit before the first run
     mark, cells, total = _digest(trace), [], len(setups) * trace.turns
     for number, setup in enumerate(setups):
         path = None if folder is None else folder / "cells" / f"{_key(setup, study, mark)}.json"

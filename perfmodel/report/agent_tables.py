@@ -14,6 +14,7 @@ _COLUMNS = (
     ("HBM writes, TB", "hbm_written_bytes", 1e-12, ",.1f"),
     ("HBF writes, TB", "hbf_written_bytes", 1e-12, ",.1f"),
     ("HBF life, years", "lifetime_years", 1.0, ",.2f"),
+    ("write amplification", "write_amplification", 1.0, ".2f"),
     ("energy, MJ", "energy_j", 1e-6, ",.2f"),
     ("TPOT, ms", "mean_tpot_ms", 1.0, ",.1f"),
     ("recomputed", "recomputed_tokens", 1.0, ",.0f"),

@@ -1,6 +1,7 @@
 """The storage hierarchy of KV: tiers, least-recently-used order, movement, and its ledger."""
 
 from perfmodel.tiers.block_cache import BlockCacheHits, block_cache_hits
+from perfmodel.tiers.flash_log import FlashLog
 from perfmodel.tiers.ledger import Ledger
 from perfmodel.tiers.lru import Entry, LruOrder
 from perfmodel.tiers.store import GRANULE_TOKENS, Store
@@ -11,6 +12,7 @@ __all__ = [
     "NOWHERE",
     "BlockCacheHits",
     "Entry",
+    "FlashLog",
     "Ledger",
     "LruOrder",
     "Store",

@@ -12,6 +12,7 @@ tier takes as much as it can free; the rest goes one tier further.
 from collections.abc import Sequence
 
 from hw.errors import InputError
+from perfmodel.tiers.flash_log import FlashLog
 from perfmodel.tiers.ledger import Ledger
 from perfmodel.tiers.lru import Entry, LruOrder
 from perfmodel.tiers.tier import NOWHERE, Tier
@@ -25,6 +26,7 @@ class Store:
     Args:
         capacity_tokens: Of each tier, HBM first; 0 where there is none.
         sessions: Number of sessions; each has one entry.
+        flash: Is told of all that comes into HBF and leaves it.
         granule_tokens: Victims leave in pieces of a multiple of this; None: whole.
 
     Raises:
@@ -37,6 +39,7 @@ class Store:
         sessions: int,
         *,
         granule_tokens: int | None = GRANULE_TOKENS,
+        flash: FlashLog | None = None,
     ) -> None:
         if len(capacity_tokens) != len(Tier):
             raise InputError(f"capacity_tokens has {len(capacity_tokens)} entries: must be 4")
@@ -53,6 +56,7 @@ class Store:
         self.ledger = Ledger()
         self.left_device: list[Entry] = []  # waiting entries that lost tokens on the device
         self._granule = granule_tokens
+        self.flash = flash
         self._below = [
             [low for low in Tier if low > tier and self.capacity[low] > 0] for tier in Tier
         ]
@@ -122,6 +126,11 @@ class Store:
             if not entry.locked:
                 self.lru[target].offer(entry)
         self.ledger.moved[source][target] += tokens
+        if self.flash is not None:
+            if source == Tier.HBF:
+                self.flash.trim(entry.session, tokens)
+            if target == Tier.HBF:
+                self.flash.write(entry.session, tokens)
         if entry.waiting and source <= Tier.HBF < target:
             self.left_device.append(entry)
 
