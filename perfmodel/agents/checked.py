@@ -57,17 +57,17 @@ class CheckedEngine(Engine):
     # Moments ------------------------------------------------------------------------------------
 
     def _start(self, request: Request) -> None:
-        counters, alone = self.counters, not self.active
+        counters, alone = self.counters, not self.batch.active
         before = counters.hit_device_tokens + counters.hit_host_tokens + counters.computed_tokens
         first = not request.admitted_before
         super()._start(request)
         _need(
-            alone or self.reserved <= self.limit,
+            alone or self.batch.reserved <= self.limit,
             "admission keeps the headroom, or a request runs alone",
-            self.reserved,
+            self.batch.reserved,
             self.limit,
         )
-        _need(len(self.active) <= self.admission.max_running, "no more run than may")
+        _need(len(self.batch.active) <= self.admission.max_running, "no more run than may")
         after = counters.hit_device_tokens + counters.hit_host_tokens + counters.computed_tokens
         expected = request.prompt if first else 0
         _need(after - before == expected, "hits and computed tokens are the input", request.turn)
@@ -84,9 +84,9 @@ class CheckedEngine(Engine):
         prompt = sum(part for _, part in chunks)
         _need(prompt <= self.admission.budget, "prompt tokens keep to the budget", prompt)
         _need(all(part > 0 for _, part in chunks), "no chunk is empty")
-        _need(bool(chunks) or self.rows > 0, "a step has work")
-        decoding = [request for request in self.active.values() if request.decoding]
-        before = [request.given + self.decode_step - request.mark for request in decoding]
+        _need(bool(chunks) or self.batch.rows > 0, "a step has work")
+        decoding = [request for request in self.batch.active.values() if request.decoding]
+        before = [request.given + self.batch.decode_step - request.mark for request in decoding]
         steps, tokens = self.counters.steps, self.counters.prefill_tokens
         completed = super()._step(chunks)
         steps = self.counters.steps - steps
@@ -94,8 +94,8 @@ class CheckedEngine(Engine):
         _need(tokens == steps * prompt, "steps taken together are equal", tokens, steps, prompt)
         for request, given in zip(decoding, before, strict=True):
             now = request.given
-            if request.admission in self.active:
-                now += self.decode_step - request.mark
+            if request.admission in self.batch.active:
+                now += self.batch.decode_step - request.mark
             _need(now == given + steps, "a decoding request gets a token a step", request.turn)
             _need(now <= request.output, "no answer is too long", request.turn)
         return completed
@@ -116,8 +116,8 @@ class CheckedEngine(Engine):
         """Check all sums and all entries."""
         store = self.store
         grown = {
-            request.entry.session: self.decode_step - request.mark
-            for request in self.active.values()
+            request.entry.session: self.batch.decode_step - request.mark
+            for request in self.batch.active.values()
             if request.decoding
         }
         for tier in Tier:
@@ -133,7 +133,7 @@ class CheckedEngine(Engine):
             "what was computed is there or was discarded",
         )
         reserved = 0
-        for request in self.active.values():
+        for request in self.batch.active.values():
             entry, more = request.entry, grown.get(request.entry.session, 0)
             reserved += request.context + more
             _need(entry.locked, "active entries are locked", request.turn)
@@ -143,13 +143,15 @@ class CheckedEngine(Engine):
                 "tokens and uncomputed ones are the context",
                 request.turn,
             )
-        _need(reserved == self.reserved, "contexts add up", reserved, self.reserved)
-        decoding = [request for request in self.active.values() if request.decoding]
-        _need(len(decoding) == self.rows, "rows are the decoding requests")
+        _need(reserved == self.batch.reserved, "contexts add up", reserved, self.batch.reserved)
+        decoding = [request for request in self.batch.active.values() if request.decoding]
+        _need(len(decoding) == self.batch.rows, "rows are the decoding requests")
         hbm = sum(r.entry.tokens[Tier.HBM] for r in decoding) + sum(grown.values())
         hbf = sum(r.entry.tokens[Tier.HBF] for r in decoding)
-        _need((hbm, hbf) == (self.hbm_tokens, self.hbf_tokens), "decoded contexts add up")
-        locked = {request.entry.session for request in self.active.values()}
+        _need(
+            (hbm, hbf) == (self.batch.hbm_tokens, self.batch.hbf_tokens), "decoded contexts add up"
+        )
+        locked = {request.entry.session for request in self.batch.active.values()}
         for entry in store.entries:
             _need(entry.locked == (entry.session in locked), "only active entries are locked")
             for tier in Tier:

@@ -92,7 +92,7 @@ def test_skipping_skips(make_machine, make_sessions, serve, monkeypatch):
     [
         ("entries add up", lambda e: e.store.entries[0].tokens.__setitem__(0, 3)),
         ("the ledger adds up", lambda e: e.store.ledger.add(1, 4, 2)),
-        ("contexts add up", lambda e: setattr(e, "reserved", e.reserved + 1)),
+        ("contexts add up", lambda e: setattr(e.batch, "reserved", e.batch.reserved + 1)),
         ("unlocked entries can", lambda e: e.store.lru[0]._heap.clear()),
         ("parts add up", lambda e: setattr(e.counters, "idle_s", 9.0)),
         ("answers are those", lambda e: setattr(e.counters, "given_tokens", 0)),
