@@ -3,8 +3,8 @@
 Each step selects work, makes room for it, moves cache, runs a forward pass and advances requests
 ("Characterizing High Bandwidth Flash for LLM Serving", section 3.2).
 
-With ``skip`` equal steps up to the next completion, arrival or eviction are one closed form; without
-it they are taken one by one. Both do the same.
+With ``skip`` equal steps up to the next completion, arrival or eviction are one closed form;
+without it they are taken one by one. Both do the same.
 """
 
 import heapq

@@ -34,6 +34,16 @@ def test_a_change_is_in_per_cent_and_judged_by_its_distance():
     assert verdict(text, hbf_written_bytes=2000).verdict == "misses"
 
 
+def test_a_bound_is_no_value():
+    cells = made_up()
+    text = "HBM-only KV writes, buffered over unbuffered (paper: less)"
+    buffered = next(c for c in cells if c["policy"] == "cache-aware, 10 %")
+    for written, expected in ((499, "agrees"), (501, "misses")):
+        buffered["hbm_written_bytes"] = written
+        found = {row.claim.text: row.verdict for row in verdicts(cells)}
+        assert found[text] == expected
+
+
 def test_what_hangs_on_open_settings_is_no_reproduction():
     row = verdict("4+4 time against HBM-only, both buffered", clock_s=101.84)
     assert abs(row.ours - row.claim.paper) < 1e-9
