@@ -3,10 +3,11 @@
 KV is appended to the open block, whichever session it is of. Tokens that leave HBF are dead where
 they are; a block is erased as a whole. When free blocks run out, the closed block with fewest live
 tokens is collected: its live tokens are appended again, then it is erased. Of a session the tokens
-that were written first leave first. Blocks are taken in the order in which they became free, which
-levels wear.
+that were written first leave first. Blocks are taken in the order in which they became free; cold blocks are
+not moved to level wear.
 """
 
+import heapq
 from collections import deque
 
 from hw.errors import InputError
@@ -40,6 +41,7 @@ class FlashLog:
         self._where: dict[int, dict[int, int]] = {}  # of a session: block, tokens; oldest first
         self._free = deque(range(1, blocks))
         self._closed: set[int] = set()
+        self._victims: list[tuple[int, int, int]] = []  # live tokens, erases, block; some outdated
         self._open, self._filled = 0, 0
 
     @property
@@ -78,6 +80,8 @@ class FlashLog:
             part = min(tokens, where[block])
             tokens -= part
             self._live[block] -= part
+            if block in self._closed:
+                self._offer(block)
             self._holds[block][session] -= part
             where[block] -= part
             if not where[block]:
@@ -88,6 +92,7 @@ class FlashLog:
         while tokens:
             if self._filled == self.block_tokens:
                 self._closed.add(self._open)
+                self._offer(self._open)
                 self._open, self._filled = self._free.popleft(), 0
             part = min(tokens, self.block_tokens - self._filled)
             tokens -= part
@@ -98,7 +103,11 @@ class FlashLog:
 
     def _collect(self) -> None:
         """Erase the closed block that has fewest live tokens, after moving them."""
-        victim = min(self._closed, key=lambda block: (self._live[block], self.erases[block]))
+        while True:
+            live, erases, victim = heapq.heappop(self._victims)
+            current = self._live[victim] == live and self.erases[victim] == erases
+            if current and victim in self._closed:
+                break
         self._closed.remove(victim)
         moving, self._holds[victim] = self._holds[victim], {}
         self._live[victim] = 0
@@ -108,3 +117,7 @@ class FlashLog:
             self._append(session, tokens)
         self.erases[victim] += 1
         self._free.append(victim)
+
+    def _offer(self, block: int) -> None:
+        """A closed block may be collected, with the live tokens that it has now."""
+        heapq.heappush(self._victims, (self._live[block], self.erases[block], block))
