@@ -3,8 +3,8 @@
 KV is appended to the open block, whichever session it is of. Tokens that leave HBF are dead where
 they are; a block is erased as a whole. When free blocks run out, the closed block with fewest live
 tokens is collected: its live tokens are appended again, then it is erased. Of a session the tokens
-that were written first leave first. Blocks are taken in the order in which they became free; cold blocks are
-not moved to level wear.
+that were written first leave first. Blocks are taken in the order in which they became free; cold
+blocks are not moved to level wear.
 """
 
 import heapq
