@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hw.errors import InputError
+from scripts.agents import agents
 from scripts.calibrate import calibrate
 from scripts.cells import cells
 from scripts.correlate import correlate
@@ -51,7 +52,7 @@ def _options(
 
 for verb in (
     simulate, calibrate, measure, correlate, cells,
-    generate, serve, sweep, trace, lookahead,
+    generate, serve, sweep, agents, trace, lookahead,
     kernel, import_profile, fit_kernels, profile_gpu,
     demo,
 ):  # fmt: skip
