@@ -8,6 +8,9 @@ from tests.tb.measurements.mini import LINK, MINI
 FRAME_NS = 4 / 2  # a page begins with a frame of four clocks, at the HBF and at the HBM
 
 
+pytestmark = pytest.mark.slow  # a simulator of its own
+
+
 @pytest.fixture(scope="module")
 def rows(verilator):
     lines = []
