@@ -8,7 +8,7 @@ from hw.params import Machine
 from hw.ucie.adapter import replay_rows
 from hw.ucie.flit import FLIT_BYTES, FORMATS, FlitFormat
 from hw.ucie.framing import SLOT_BYTES
-from hw.ucie.link_shape import LinkShape, link_shape
+from hw.ucie.link_shape import ANSWER_CLOCKS, LinkShape, link_shape
 from tb.link_runs import (
     ALL,
     CLOCK_HZ,
@@ -30,8 +30,7 @@ LIMITS = {"transfers": 0.01, "round trips": 0.01, "errors": 0.012}
 # From the clock in which the first beat is chosen: source 1, queue of the sender 2, packer 1,
 # adapter 2, adapter at the other end 1, unpacker 1, queue of the receiver 2; the channel on top.
 BLOCK_CLOCKS = 10
-ROUND_TRIP_CLOCKS = 6  # of a group and its Ack, beside the channel both ways
-NAK_CLOCKS = ROUND_TRIP_CLOCKS + 1  # until the group is sent again
+NAK_CLOCKS = ANSWER_CLOCKS + 1  # until the group is sent again
 CHANNELS = (2, 6, 12, 13, 15, 18, 24)  # clocks each way, of the table of round trips
 ERRORS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 DEEP = 128  # beats of credit, so that the rows of the replay buffer limit first
@@ -129,7 +128,7 @@ def round_trip(shape: LinkShape, build: Build, channel: int, *, paced: bool, bea
     """The steady rate over a channel of some length."""
     rate = PACED if paced else ALL
     run = LinkRun(beats=(beats, 0), rate=(rate, ALL), cycles=channel, steady_from=beats // 4)
-    clocks = ROUND_TRIP_CLOCKS + 2 * channel
+    clocks = ANSWER_CLOCKS + 2 * channel
     rows = shape.rows or replay_rows(shape.flits)
     full = beats_a_clock(shape, paced=False) * min(Fraction(1), Fraction(rows, clocks))
     expected = min(full, PACER) if paced else full
@@ -170,18 +169,16 @@ def measure(machine: Machine, seed: int, progress: Progress) -> Measurement:
         for transfer_bytes in TRANSFERS:
             for paced in (False, True):
                 found["transfers"].append(transfer(shape, build, transfer_bytes, paced=paced))
-    for shape in shapes:
-        build = link_build(shape, depth_beats=DEEP)
+    deep = [link_build(shape, depth_beats=DEEP) for shape in shapes]
+    for shape, build in zip(shapes, deep, strict=True):
         for channel in CHANNELS:
             for paced in (False, True):
                 case = round_trip(shape, build, channel, paced=paced, beats=8_000)
                 found["round trips"].append(case)
-    shape = shapes[0]
-    build = link_build(shape, depth_beats=DEEP)
     for flit_errors in ERRORS:
         progress(f"flit errors {flit_errors:g}")
         beats = int(min(200_000, 4_000 / flit_errors))
-        found["errors"].append(erring(shape, build, flit_errors, beats=max(beats, 40_000)))
+        found["errors"].append(erring(shapes[0], deep[0], flit_errors, beats=max(beats, 40_000)))
     misses = [
         f"{kind} {dict(case.labels)}: {100 * case.deviation:+.2f} %"
         for kind, limit in LIMITS.items()

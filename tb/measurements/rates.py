@@ -1,7 +1,9 @@
 """Steady read rates over TSV rate, paths, sensing and cache read, each beside its closed form."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from hw.params import Machine, Sensing
 from tb.measurements.report import Measurement, Table
@@ -120,13 +122,29 @@ def measure(machine: Machine, seed: int, progress: Progress) -> Measurement:
     )
 
 
-def missed(cells: list[Cell]) -> list[str]:
+class Compared(Protocol):
+    """A rate at the GPU side beside its closed form, in bytes per second."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bound(self) -> float: ...
+
+    @property
+    def delivered(self) -> float: ...
+
+    @property
+    def deviation_pct(self) -> float: ...
+
+
+def missed(cells: Sequence[Compared], limit_pct: float = LIMIT_PCT) -> list[str]:
     """A line for each cell that lies too far from its closed form."""
     return [
         f"{cell.name}: {cell.delivered / 1e12:.4f} TB/s is {cell.deviation_pct:+.2f} % from "
         f"{cell.bound / 1e12:.4f}"
         for cell in cells
-        if abs(cell.deviation_pct) > LIMIT_PCT
+        if abs(cell.deviation_pct) > limit_pct
     ]
 
 

@@ -8,7 +8,7 @@ from math import ceil
 from hw.hbm.relay import safe_early_pages
 from hw.params import Machine
 from hw.sram.regions import GROUPS, READ_CLOCKS
-from tb.measurements.rates import WAVES, steady
+from tb.measurements.rates import WAVES, missed, steady
 from tb.measurements.report import Measurement, Table
 from tb.measurements.runs import Progress, play_all, read_run
 from tb.read_result import ReadResult
@@ -41,7 +41,7 @@ class Way:
         return f"Relay, {how}" + (f", early grant of {early} pages" if early else "")
 
     @property
-    def rate(self) -> float:
+    def delivered(self) -> float:
         """At the GPU side, in bytes per second."""
         return steady(self.stream)[1]
 
@@ -90,7 +90,7 @@ class Way:
 
     @property
     def deviation_pct(self) -> float:
-        return 100 * (self.rate / self.bound - 1)
+        return 100 * (self.delivered / self.bound - 1)
 
     def as_json(self) -> dict[str, object]:
         modes = self.modes
@@ -100,7 +100,7 @@ class Way:
             "cut_through": modes is not None and modes.cut_through,
             "early_pages": 0 if modes is None else modes.early_pages,
             "bound_tbps": self.bound / 1e12,
-            "delivered_tbps": self.rate / 1e12,
+            "delivered_tbps": self.delivered / 1e12,
             "deviation_pct": self.deviation_pct,
             "later_ns": self.later_ns,
             "first_byte_ns": self.single.first_byte_ns,
@@ -144,12 +144,7 @@ def measure(machine: Machine, seed: int, progress: Progress) -> Measurement:
         seed=seed,
         rows=tuple(way.as_json() for way in seen),
         tables=(_table(machine, seen),),
-        misses=tuple(
-            f"{way.name}: {way.rate / 1e12:.4f} TB/s is {way.deviation_pct:+.2f} % from "
-            f"{way.bound / 1e12:.4f}"
-            for way in seen
-            if abs(way.deviation_pct) > LIMIT_PCT
-        ),
+        misses=tuple(missed(seen, LIMIT_PCT)),
     )
 
 
@@ -169,7 +164,7 @@ def _table(machine: Machine, seen: list[Way]) -> Table:
             (
                 way.name,
                 f"{way.bound / scale:.{digits}f}",
-                f"**{way.rate / scale:.{digits}f}**",
+                f"**{way.delivered / scale:.{digits}f}**",
                 f"{way.deviation_pct:+.2f} %",
                 f"**{way.single.first_byte_ns:,.1f}**",
                 f"{way.later_ns:,.1f}",

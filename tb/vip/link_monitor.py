@@ -106,7 +106,7 @@ class LinkMonitor:
         self._model = GroupModel(shape.flit_format, shape.flits)
         self.sends = [SenderBook(channel) for channel in sends]
         self.receives = [ReceiverBook(channel) for channel in receives]
-        self.epoch = 0
+        self.epoch, self._settled = 0, True
         self._restart()
 
     def _restart(self) -> None:
@@ -115,7 +115,6 @@ class LinkMonitor:
             flits=shape.flits, rows=shape.rows, answer_clocks=self._answer_clocks
         )
         self._out, self._in = Contents(shape, sends), Contents(shape, receives)
-        self._settled = True
 
     def clear(self, clock: int) -> None:
         """All that was under way is lost, and the watched end begins an epoch."""

@@ -62,8 +62,12 @@ class EndpointUser:
     def reset(self) -> int:
         """What was under way is lost, either way; how much that was."""
         waiting, received = self._endpoint.waiting, self._endpoint.received
-        lost = sum(kept(items, waiting(name), newest=True) for name, items in self.sent.items())
-        return lost + sum(kept(items, received(name)) for name, items in self.expected.items())
+        lost = sum(
+            forget_all_but(waiting(name), items, newest=True) for name, items in self.sent.items()
+        )
+        return lost + sum(
+            forget_all_but(received(name), items) for name, items in self.expected.items()
+        )
 
     def clock(self) -> None:
         for channel in self._sends:
@@ -79,7 +83,7 @@ class EndpointUser:
                 self.taken += 1
 
 
-def kept(items: deque[Item], count: int, *, newest: bool = False) -> int:
+def forget_all_but(count: int, items: deque[Item], *, newest: bool = False) -> int:
     """Forget all but the oldest, or the newest, ``count``; how many were forgotten."""
     forgotten = len(items) - count
     for _ in range(forgotten):

@@ -17,6 +17,7 @@ from hw.ucie.transaction import MessageClass, Operation, Status
 from hw.ucie.write_sender import WriteSender
 from tb.vip.dram import DramModel
 from tests.hw.beats import Quiet, get_lanes, set_lanes
+from tests.hw.hbm.writeback_bench import join_sender
 from tests.hw.machines import TINY
 from tests.hw.pysim import simulate
 
@@ -53,17 +54,8 @@ class Ports:
         wiring.connect(m, share.local_beats, port.beats)
         wiring.connect(m, share.page_beats, writeback.page_beats)
         wiring.connect(m, port.o, link.local)
-        wiring.connect(m, writeback.write, sender.i)
-        wiring.connect(m, sender.granted, writeback.granted)
-        wiring.connect(m, writeback.at_hand, sender.at_hand)
-        m.d.comb += [
-            writeback.fetch.eq(sender.fetch),
-            writeback.done.eq(sender.done),
-            sender.fetch_poison.eq(writeback.fetch_poison),
-            *(a.eq(b) for a, b in zip(sender.fetch_lanes, writeback.fetch_lanes, strict=True)),
-            sender.rate.eq(RATE_ONE),
-            link.rate.eq(RATE_ONE),
-        ]
+        join_sender(m, writeback, sender)
+        m.d.comb += link.rate.eq(RATE_ONE)
         return m
 
 

@@ -24,12 +24,8 @@ LATE = 8  # clocks from `lost` in which something still comes
 BEATS = 4
 
 
-def writeback_design(
-    machine: Machine, hbm: HbmStack, writeback: type = Writeback
-) -> tuple[Module, Any, WriteSender]:
-    m = Module()
-    m.submodules.writeback = block = writeback(machine, hbm, unit_pages=UNIT, pages=4)
-    m.submodules.sender = sender = WriteSender(machine, staged=True)
+def join_sender(m: Module, block: Any, sender: WriteSender) -> None:
+    """What a base die joins of a writeback and its sender, but the resets."""
     wiring.connect(m, block.write, sender.i)
     wiring.connect(m, sender.granted, block.granted)
     wiring.connect(m, block.at_hand, sender.at_hand)
@@ -39,6 +35,17 @@ def writeback_design(
         sender.fetch_poison.eq(block.fetch_poison),
         *(a.eq(b) for a, b in zip(sender.fetch_lanes, block.fetch_lanes, strict=True)),
         sender.rate.eq(RATE_ONE),
+    ]
+
+
+def writeback_design(
+    machine: Machine, hbm: HbmStack, writeback: type = Writeback
+) -> tuple[Module, Any, WriteSender]:
+    m = Module()
+    m.submodules.writeback = block = writeback(machine, hbm, unit_pages=UNIT, pages=4)
+    m.submodules.sender = sender = WriteSender(machine, staged=True)
+    join_sender(m, block, sender)
+    m.d.comb += [
         sender.reset.lost.eq(block.reset.lost),
         sender.reset.quiet.eq(block.reset.quiet),
     ]
